@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "base/str.h"
+#include "cel/cel.h"
 
 // One step of a field path. Paths are chains of these on the stack, innermost first.
 struct path {
@@ -83,6 +84,7 @@ struct causes {
     size_t n;
     size_t cap;
     size_t bytes; // of texts
+    struct cel_spending cel;
 };
 
 #define CAUSES_BYTES_MAX ((size_t)16 * 1024 * 1024)

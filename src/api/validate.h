@@ -24,7 +24,12 @@ enum api_op {
 
 // The result of checking an expression with the CEL engine.
 struct api_cel_answer {
-    enum { API_CEL_OK, API_CEL_INVALID, API_CEL_INTERNAL } verdict;
+    enum {
+        API_CEL_OK,
+        API_CEL_INVALID,
+        API_CEL_INTERNAL,
+        API_CEL_REFUSED, // the request's expressions take too long to compile
+    } verdict;
     struct str detail; // what is wrong; unless OK
     uint64_t max_cost; // estimate; if OK
 };
@@ -35,6 +40,7 @@ struct api_cel_question {
     bool derived_attribute; // answers a value, not a bool
     bool consumable_capacity;
     bool list_type_attributes;
+    struct cel_spending *spending; // of the request
 };
 
 // The CEL engine as validation sees it.

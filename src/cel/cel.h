@@ -85,6 +85,22 @@ struct arena *cel_env_arena(struct cel_env *env);
 int cel_compile(const struct cel_env *env, struct str text, struct cel_program **ret,
                 struct sbuf *issues, struct err *err) MUST_USE;
 
+// What compiling several expressions, such as those of a request, has taken, in bytes of their
+// text; instructions of regular expressions count as some bytes. A byte takes some 50 ns. Zeroed to
+// begin with.
+struct cel_spending {
+    uint64_t spent;
+    bool refused; // CEL_SPENDING_MAX is exceeded: nothing more is compiled
+};
+#define CEL_SPENDING_MAX             ((uint64_t)600 * 1024)
+#define CEL_SPENDING_PER_INSTRUCTION 8
+extern const char cel_spending_refusal[];
+
+// cel_compile_within is cel_compile that stops with -ERR_INVALID and spending->refused once too
+// much is spent. spending may be NULL.
+int cel_compile_within(const struct cel_env *env, struct str text, struct cel_spending *spending,
+                       struct cel_program **ret, struct sbuf *issues, struct err *err) MUST_USE;
+
 // A program is counted: cel_program_ref adds an owner, cel_program_free drops one.
 struct cel_program *cel_program_ref(struct cel_program *p);
 void cel_program_free(struct cel_program *p);

@@ -17,12 +17,18 @@ struct cel_issue {
 struct cel_source {
     struct arena *arena;
     struct str text;
+    struct cel_program *program;   // that it becomes; gets the patterns that validation compiles
+    struct cel_spending *spending; // may be NULL
     uint32_t code_points;
     bool ascii;
     struct cel_issues VEC(struct cel_issue) issues; // in the arena
 };
 
 void cel_source_init(struct cel_source *s, struct arena *a, struct str text);
+
+// cel_source_regex compiles a constant pattern of the program once. NULL: why says so.
+const struct cel_regex *cel_source_regex(const struct cel_source *s, struct str pattern, char *why,
+                                         size_t why_size);
 
 // cel_issue adds a message; at most CEL_ISSUES_MAX are kept.
 void cel_issue(struct cel_source *s, uint32_t pos, const char *fmt, ...) ERR_PRINTF(3, 4);

@@ -33,7 +33,7 @@ static void cel_memo_check_expression(void *ctx, const struct api_cel_question *
         return;
     }
     m->engine->check(m->engine->ctx, q, arena, ret);
-    if (ret->verdict == API_CEL_INTERNAL)
+    if (ret->verdict == API_CEL_INTERNAL || ret->verdict == API_CEL_REFUSED)
         return;
     if (m->count >= VERDICTS_MAX || m->arena.used_bytes > VERDICT_BYTES_MAX)
         cel_memo_drop_all(m);

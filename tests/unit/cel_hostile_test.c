@@ -277,5 +277,30 @@ static void test_hostile(void **unused)
     cel_env_free(env);
 }
 
-RUN_TESTS(TEST_CASE(test_hostile), TEST_CASE(test_much_for_little),
+// Expressions of one request together: patterns that are large stop being compiled, and one that is
+// known costs its text alone.
+static void test_spending(void **state)
+{
+    (void)state;
+    const struct cel_env_options options = {.kind = CEL_ENV_DRA, .new_expressions = true};
+    struct cel_env *env = cel_env_new(&options);
+    struct cel_spending spending = {0};
+    cleanup_sbuf struct sbuf text = {0}, issues = {0};
+    int r = 0;
+    unsigned n = 0;
+    for (; n < 1024 && r == 0; n++) {
+        struct cel_program *p = NULL;
+        sbuf_clear(&text);
+        sbuf_addf(&text, "'a'.matches('(?i)(\\\\p{L}{30}%u)')", n);
+        r = cel_compile_within(env, sbuf_str(&text), &spending, &p, &issues, NULL);
+        cel_program_free(p);
+    }
+    assert_int_equal(r, -ERR_INVALID);
+    assert_true(spending.refused);
+    assert_in_range(n, 2, 32);
+    assert_true(str_contains(sbuf_str(&issues), STR("take too long to compile")));
+    cel_env_free(env);
+}
+
+RUN_TESTS(TEST_CASE(test_spending), TEST_CASE(test_hostile), TEST_CASE(test_much_for_little),
           TEST_CASE(test_work_of_ordinary_ones))

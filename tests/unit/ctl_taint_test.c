@@ -79,6 +79,44 @@ TEST_WITH_CTL(b4_a_pod_on_a_tainted_device_is_marked_and_deleted)
     assert_true(found);
 }
 
+// A pod with an extended resource names its claim in its status alone.
+TEST_WITH_CTL(b4_a_pod_with_an_extended_resource_is_deleted)
+{
+    struct arena *a = &c->w->arena;
+    assert_ok(
+        do_create(c->w, POD(""),
+                  "{\"metadata\":{\"name\":\"web\"},\"spec\":{\"containers\":[{\"name\":\"c\","
+                  "\"image\":\"i\",\"resources\":{\"limits\":{\"example.com/gpu\":\"1\"}}}]}}"));
+    (void)do_get(c->w, POD("web"));
+    const char *uid = reply_field(c->w, "metadata.uid");
+    assert_ok(do_create(
+        c->w, CLAIM(""),
+        arena_strf(a,
+                   "{\"metadata\":{\"name\":\"e\",\"ownerReferences\":[{\"apiVersion\":\"v1\","
+                   "\"kind\":\"Pod\",\"name\":\"web\",\"uid\":\"%s\",\"controller\":true}]},"
+                   "\"spec\":{\"devices\":{\"requests\":[{\"name\":\"r\",\"exactly\":{"
+                   "\"deviceClassName\":\"gpu\"}}]}}}",
+                   uid)
+            .p));
+    assert_ok(do_patch(c->w, CLAIM_STATUS("e"), REGISTRY_PATCH_MERGE,
+                       arena_strf(a,
+                                  "{\"status\":{\"allocation\":{\"devices\":{\"results\":[{"
+                                  "\"request\":\"r\",\"driver\":\"d.io\",\"pool\":\"p\",\"device\":"
+                                  "\"x\"}]}},\"reservedFor\":[%s]}}",
+                                  consumer(c, "web"))
+                           .p));
+    assert_ok(do_patch(c->w, POD_STATUS("web"), REGISTRY_PATCH_MERGE,
+                       "{\"status\":{\"extendedResourceClaimStatus\":{\"resourceClaimName\":\"e\","
+                       "\"requestMappings\":[{\"containerName\":\"c\",\"resourceName\":"
+                       "\"example.com/gpu\",\"requestName\":\"r\"}]}}}"));
+    bind_pod(c, "web");
+    settle(c);
+    assert_true(is_there(c, "web"));
+    assert_ok(do_create(c->w, SLICE(""), SLICE_JSON("1", NO_EXECUTE)));
+    settle(c);
+    assert_false(is_there(c, "web"));
+}
+
 TEST_WITH_CTL(b2_only_the_newest_generation_of_a_pool_counts)
 {
     running(c, "web", "a", "x", "");
@@ -293,6 +331,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(b4_a_pod_on_a_tainted_device_is_marked_and_deleted),
+        cmocka_unit_test(b4_a_pod_with_an_extended_resource_is_deleted),
         cmocka_unit_test(b2_only_the_newest_generation_of_a_pool_counts),
         cmocka_unit_test(b2_other_effects_evict_nobody),
         cmocka_unit_test(b2_a_toleration_for_the_effect_keeps_the_pod_for_ever),

@@ -122,6 +122,32 @@ static void a_device_is_found_behind_costly_ones(void **state)
     kit_end(&k);
 }
 
+// Selectors of classes are paid for by the pods that use the class, in slices, and by no others.
+static void selectors_of_classes_count(void **state)
+{
+    (void)state;
+    struct kit k;
+    start(&k, (struct sched_options){0});
+    world_put(&k.w,
+              CLASS("costly", "'selectors':[{'cel':{'expression':'" COSTLY SERIAL " == 99'}}]"));
+    kit_gpu_pod(&k, "other", 1);
+    world_run(&k.w, 100);
+    assert_true(world_node_of(&k.w, "ns/other").n > 0);
+    assert_true(kit_stats(&k).selector_cost < 120000);
+    world_put(&k.w, "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceClaim','metadata':{'name':"
+                    "'c','namespace':'ns'},'spec':{'devices':{'requests':[{'name':'r','exactly':"
+                    "{'deviceClassName':'costly','allocationMode':'ExactCount','count':1}}]}}}");
+    kit_pod(&k, "p", "'resourceClaims':[{'name':'gpu','resourceClaimName':'c'}]");
+    world_run(&k.w, 100);
+    struct sched_stats st = kit_stats(&k);
+    kit_told(&k, "ns/p", "0/40 nodes");
+    assert_true(st.postponed >= 3);
+    assert_in_range(st.selector_cost, NODES * 110000, NODES * 145000);
+    if (st.selector_turn_most > TURN_MOST)
+        fail_msg("a turn cost %llu", (unsigned long long)st.selector_turn_most);
+    kit_end(&k);
+}
+
 static char first_claim[16]; // of those that got devices
 
 static int note_first_claim(struct world *w, const char *verb, const struct api_kind *kind,
@@ -389,7 +415,7 @@ static void claims_of_thousands_of_selectors_are_refused(void **state)
 
 RUN_TESTS(TEST_CASE(turns_are_short_and_the_answer_is_that_of_a_cheap_selector),
           TEST_CASE(a_verdict_is_made_once), TEST_CASE(a_device_is_found_behind_costly_ones),
-          TEST_CASE(postponed_pods_go_on_first_come_first),
+          TEST_CASE(selectors_of_classes_count), TEST_CASE(postponed_pods_go_on_first_come_first),
           TEST_CASE(a_pod_of_higher_priority_goes_on_first),
           TEST_CASE(postponed_pods_are_counted_as_active),
           TEST_CASE(a_claim_that_goes_takes_its_cost_along),

@@ -301,7 +301,40 @@ static void a_crowd_gives_up_a_claim(void **state)
     kit_end(&k);
 }
 
-RUN_TESTS(TEST_CASE(a_claim_named_twice_is_one),
+static void put_odd_slice(struct kit *k, const char *node, const char *attributes)
+{
+    world_putf(&k->w,
+               "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceSlice','metadata':{'name':'s-%s'"
+               "},'spec':{'driver':'drv','nodeName':'%s','pool':{'name':'%s','generation':1,"
+               "'resourceSliceCount':1},'devices':[{'name':'d','attributes':{%s}}]}}",
+               node, node, node, attributes);
+}
+
+// A selector that fails on a node is a mistake, whatever other nodes say: the pod waits.
+static void a_selector_that_fails_on_one_node_keeps_the_pod_pending(void **state)
+{
+    (void)state;
+    struct kit k;
+    kit_start(&k);
+    kit_node(&k, "n1", "");
+    kit_node(&k, "n2", "");
+    put_odd_slice(&k, "n1", "'there':{'bool':true}");
+    put_odd_slice(&k, "n2", "");
+    world_put(&k.w, "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceClaim','metadata':{'name':"
+                    "'c','namespace':'ns'},'spec':{'devices':{'requests':[{'name':'r','exactly':"
+                    "{'deviceClassName':'gpu','allocationMode':'ExactCount','count':1,'selectors':"
+                    "[{'cel':{'expression':'device.attributes[\\\"drv\\\"].there'}}]}}]}}}");
+    kit_pod(&k, "p", "'resourceClaims':[{'name':'gpu','resourceClaimName':'c'}]");
+    world_run(&k.w, 30);
+    kit_told(&k, "ns/p", "CEL runtime error");
+    put_odd_slice(&k, "n2", "'there':{'bool':false}");
+    world_run(&k.w, 20000);
+    kit_on(&k, "ns/p", "n1");
+    kit_end(&k);
+}
+
+RUN_TESTS(TEST_CASE(a_selector_that_fails_on_one_node_keeps_the_pod_pending),
+          TEST_CASE(a_claim_named_twice_is_one),
           TEST_CASE(another_claim_of_the_name_is_another_question), TEST_CASE(amounts_have_an_end),
           TEST_CASE(resources_without_end), TEST_CASE(counts_of_containers_have_an_end),
           TEST_CASE(generations_of_shared_pools_are_each_nodes),

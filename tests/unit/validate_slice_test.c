@@ -54,6 +54,12 @@ static void test_slice(void **state)
          "'value':'1'}}}\n"
          "Invalid spec.sharedCounters[0].name\nRequired spec.sharedCounters[1].counters\n"
          "Invalid spec.sharedCounters[2].counters: Invalid value: 'A': a lowercase RFC 1123 label"},
+        {"negative counters", "v1", "ResourceSlice", API_CREATE, "",
+         SLICE("'nodeName':'n','sharedCounters':[{'name':'c','counters':{'a':{'value':'-1'},"
+               "'b':{'value':'0'}}}]"),
+         NULL,
+         "Invalid spec.sharedCounters[0].counters[a].value: Invalid value: '-1': must be "
+         "non-negative"},
         {"same device twice", "v1", "ResourceSlice", API_CREATE, "",
          DEVICES("{'name':'x'},{'name':'y'},{'name':'x'}"), NULL,
          "Duplicate spec.devices[2]: Duplicate value: 'x'"},
@@ -100,6 +106,15 @@ static void test_device(void **state)
          "Invalid spec.devices[1].nodeName: Invalid value: '': must not be empty\n"
          "Required spec.devices[1]\n"
          "Invalid spec.devices[2]: Invalid value: '{`nodeName`, `allNodes`}': exactly one of"},
+        {"negative consumption", "v1", "ResourceSlice", API_CREATE, "",
+         DEVICE("'consumesCounters':[{'counterSet':'c','counters':{'m':{'value':'-5Gi'}}}]"), NULL,
+         "Invalid spec.devices[0].consumesCounters[0].counters[m].value: Invalid value: '-5Gi': "
+         "must be non-negative"},
+        {"a request policy ends with sharing", "v1", "ResourceSlice", API_UPDATE, "",
+         DEVICE("'capacity':{'mem':{'value':'10','requestPolicy':{'default':'1',"
+                "'validValues':['1']}}}"),
+         SHARED("'default':'1','validValues':['1']"),
+         "Forbidden spec.devices[0].capacity[mem].requestPolicy"},
         {"counters", "v1", "ResourceSlice", API_CREATE, "",
          DEVICE("'consumesCounters':[{'counterSet':'c','counters':{'m':{'value':'1'}}},"
                 "{'counterSet':'c'}]"),

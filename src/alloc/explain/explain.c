@@ -180,8 +180,7 @@ static bool funnel_refuse_device(struct explainer *x, const struct alternative *
         return funnel_set_reason(ret, ALLOC_ROW_NODE, (struct str){0});
     if (d->refused || d->unsupported)
         return funnel_set_reason(ret, ALLOC_ROW_UNSUPPORTED,
-                                 d->refused ? STR("binding conditions")
-                                            : STR("counters or node operations"));
+                                 explain_missing_feature(x->s->view, d));
     if (funnel_refuse_tainted(d, a, ret))
         return true;
     if (!a->admin && d->exclusive_use)

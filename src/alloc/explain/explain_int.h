@@ -141,6 +141,9 @@ void explain_holders(struct explainer *x, size_t i, struct holders *out);
 // explain_name_holders adds them to a funnel as reasons, in arena.
 void explain_name_holders(struct alloc_funnel *f, const struct holders *h, struct arena *arena);
 
+// explain_missing_feature names what a refused or unsupported device needs and cannot have.
+struct str explain_missing_feature(const struct alloc_view *v, const struct vw_device *d);
+
 // explain_counters_short reports whether what a device draws from shared counters, or the group it
 // is of, keeps it from being had; *ret is what is short.
 bool explain_counters_short(const struct alloc_view *v, const struct vw_device *d,

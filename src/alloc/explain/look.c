@@ -48,6 +48,16 @@ struct alloc_pool_seen alloc_view_pool(const struct alloc_view *v, size_t pool)
                                     .reason = p->invalid_reason};
 }
 
+struct str explain_missing_feature(const struct alloc_view *v, const struct vw_device *d)
+{
+    const struct alloc_features *f = &v->cluster->features;
+    if (!f->binding_conditions && d->cl->api->binding_conditions.n)
+        return STR("binding conditions");
+    if (!f->partitionable_devices && d->cl->api->consumes_counters.n)
+        return STR("counters");
+    return STR("skipped node operations");
+}
+
 struct alloc_room alloc_view_room(const struct alloc_view *v, size_t device)
 {
     assert(device < v->devices_len);

@@ -165,7 +165,10 @@ static int solve_small(struct remedy_search *r, const struct remedy_view *v,
     for (size_t i = 0; i < v->uses.n; i++)
         if (remedy_try_keeps_use(v, &v->uses.p[i], changes, n))
             uses[uses_len++] = v->uses.p[i];
+    struct alloc_kit kit = from->kit;
+    // With the kit, the meter pays for classes, too. One of its own may be of several threads.
     struct alloc_input in = {.features = from->features,
+                             .kit = from->own_kit ? NULL : &kit,
                              .slices = v->slices.p,
                              .slices_len = v->slices.n,
                              .classes = v->classes.p,

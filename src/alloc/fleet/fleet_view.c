@@ -324,8 +324,9 @@ static bool fleet_view_is_selected(struct fleet *f, const struct alloc_view *v,
 {
     const struct alloc_cluster *c = v->cluster;
     const uint32_t *at = map_get(&c->class_names, s->class_name);
-    enum match_state match =
-        at ? (enum match_state)c->classes[*at].match[d->cl_index] : MATCH_ERROR;
+    enum match_state match = MATCH_ERROR;
+    if (at && cluster_judge_class(c, &c->classes[*at], fleet_run(f), fleet_meter(f)))
+        match = (enum match_state)c->classes[*at].match[d->cl_index];
     for (size_t i = 0; match == MATCH_YES && i < s->selectors->n; i++)
         match = fleet_judge(f, c, d->cl, &s->selectors->p[i]);
     *loose |= match == MATCH_ERROR;

@@ -149,6 +149,7 @@ static void index_charge_pool(const struct index *x, struct index_pool *p,
         struct alloc_use use;
         if (!index_user_use(x, u, i, &use) || !index_is_of(&use, p))
             continue;
+        p->uses += take ? 1 : -1;
         for (size_t s = 0; s < p->slices.n; s++) {
             const struct api_device_array *all = &p->slices.p[s]->api->spec.devices;
             for (size_t k = 0; k < all->n; k++)

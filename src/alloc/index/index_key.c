@@ -14,6 +14,7 @@
 #define SALT_TAINT     UINT64_C(0x7A1B)
 #define SALT_ATTRIBUTE UINT64_C(0xA77B)
 #define SALT_TWICE     UINT64_C(0x2B1C)
+#define SALT_LOST      UINT64_C(0x2B1D)
 
 static uint64_t hash_buffer(const struct sbuf *b)
 {
@@ -173,7 +174,7 @@ void index_key_pool(struct index_pool *p)
         newest = g > newest ? g : newest;
     }
     p->taken = p->idle = 0;
-    int64_t parts = 0;
+    int64_t parts = 0, lost = p->uses; // devices in use that the newest generation lacks
     for (size_t i = 0; i < p->slices.n; i++) {
         const struct index_slice *s = p->slices.p[i];
         bool current = s->api->spec.pool.generation == newest;
@@ -184,12 +185,15 @@ void index_key_pool(struct index_pool *p)
             const struct index_device *d = &s->devices[k];
             bool taken = d->exclusive || d->shares;
             p->taken += taken;
+            lost -= current ? (int64_t)d->exclusive + d->shares : 0;
             p->idle += !taken && (current || p->shared);
             h = index_mix(h, d->kind);
             if (taken)
                 h = index_mix(h, use_hash(d));
         }
     }
+    if (lost > 0)
+        h = index_mix(h, SALT_LOST);
     // Of a shared pool a node may see an older generation only, and all of that.
     if (!p->grouped && !p->shared && index_key_is_incomplete(p, newest, parts))
         p->idle = 0;

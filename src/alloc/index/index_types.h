@@ -44,6 +44,7 @@ struct index_pool {
     uint64_t state;             // a hash of devices and use
     uint32_t devices;
     uint32_t taken;
+    int64_t uses;  // of its devices, published or not, by its users
     uint32_t idle; // of these, so many can be had at the most
     bool shared;
     uint32_t in_shared; // if so, its place in index.shared

@@ -52,6 +52,12 @@ enum match_state answer_make(const struct alloc_cluster *c, struct answer_set *s
                              const struct cl_device *d, const struct evaluator *e);
 struct str answer_failure(const struct answer_set *s, const struct cl_device *d);
 
+// cluster_judge_class fills in which devices a class takes, those that are not known yet. Clusters
+// with a kit do so when a question names the class, at the expense of its meter. False: the meter
+// has nothing left.
+bool cluster_judge_class(const struct alloc_cluster *c, const struct cl_class *k,
+                         struct cel_run *run, struct alloc_meter *meter);
+
 // answer_charge counts an evaluation; meter_refuses: no other may be made, and remembers
 // that one was wanted.
 void answer_charge(struct alloc_meter *m, const struct cel_result *r);

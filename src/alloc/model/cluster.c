@@ -105,6 +105,35 @@ static void alloc_cluster_gather_uses(struct alloc_cluster *c, const struct allo
         record_use(c, &c->use_list[i], (uint32_t)i);
 }
 
+// Slices alone say what a device draws from counters. When a device in use is no longer published,
+// its share is unknown, and the pool's counters admit no other. Compares the uses of each pool with
+// its devices of the newest generation.
+static void cluster_find_lost(struct alloc_cluster *c)
+{
+    if (!c->pools.counters || !c->features.partitionable_devices || c->use_list_len == 0)
+        return;
+    map_foreach(&c->uses, i) {
+        struct str key = map_key(&c->uses, i), driver, pool, device;
+        str_cut(key, '\0', &driver, &device);
+        str_cut(device, '\0', &pool, &device);
+        (*map_put(&c->pools.lost, str_upto(key, driver.n + 1 + pool.n)))++;
+    }
+    map_foreach(&c->pools.lost, i) {
+        const struct u32_vec *slices = map_get(&c->by_pool, map_key(&c->pools.lost, i));
+        int64_t newest = INT64_MIN;
+        for (size_t k = 0; slices && k < slices->n; k++)
+            if (c->slices[slices->p[k]].api->spec.pool.generation > newest)
+                newest = c->slices[slices->p[k]].api->spec.pool.generation;
+        for (size_t k = 0; slices && k < slices->n; k++) {
+            const struct cl_slice *s = &c->slices[slices->p[k]];
+            const struct cl_device *d = &c->devices[s->first_device];
+            if (s->api->spec.pool.generation == newest)
+                for (size_t j = 0; j < s->api->spec.devices.n; j++)
+                    *map_value(&c->pools.lost, i) -= d[j].exclusive_use || d[j].shared_use;
+        }
+    }
+}
+
 // --- Devices -------------------------------------------------------------------------------------
 
 static uint32_t alloc_cluster_intern(void *arg, char type, struct str bytes)
@@ -234,9 +263,14 @@ static int alloc_cluster_gather_slices(struct alloc_cluster *c, const struct all
             vec_push(map_put(&c->by_node, s->spec.node_name), (uint32_t)i);
         else
             vec_push(&c->elsewhere, (uint32_t)i);
-        vec_push(map_put(&c->by_pool,
-                         cluster_pool_key(&c->arena, s->spec.driver, s->spec.pool.name)),
-                 (uint32_t)i);
+        struct u32_vec *pool =
+            map_put(&c->by_pool, cluster_pool_key(&c->arena, s->spec.driver, s->spec.pool.name));
+        const struct api_resource_pool *first =
+            pool->n ? &c->slices[pool->p[0]].api->spec.pool : &s->spec.pool;
+        c->pools.mixed |= first->generation != s->spec.pool.generation ||
+                          first->resource_slice_count != s->spec.pool.resource_slice_count;
+        c->pools.counters |= s->spec.shared_counters.n > 0;
+        vec_push(pool, (uint32_t)i);
         for (size_t j = 0; j < s->spec.devices.n; j++) {
             struct cl_device *d = &c->devices[c->devices_len++];
             d->api = &s->spec.devices.p[j];
@@ -254,7 +288,7 @@ static int alloc_cluster_gather_slices(struct alloc_cluster *c, const struct all
 
 static enum match_state class_match(const struct alloc_cluster *c, const struct cl_class *k,
                                     struct answer_set *const *answers, struct cel_run *run,
-                                    const struct cl_device *d)
+                                    struct alloc_meter *meter, const struct cl_device *d)
 {
     enum match_state m = MATCH_YES;
     for (size_t i = 0; m == MATCH_YES && i < k->api->spec.selectors.n; i++) {
@@ -262,32 +296,47 @@ static enum match_state class_match(const struct alloc_cluster *c, const struct 
             return MATCH_ERROR;
         m = answer_find(answers[i], d);
         if (m == MATCH_UNKNOWN)
-            m = answer_make(c, answers[i], d, &(struct evaluator){run, k->programs[i], NULL});
+            m = answer_make(c, answers[i], d, &(struct evaluator){run, k->programs[i], meter});
     }
     return m;
 }
 
-static void alloc_cluster_make_class(struct alloc_cluster *c, struct cl_class *k,
-                                     struct cel_run *run)
+bool cluster_judge_class(const struct alloc_cluster *c, const struct cl_class *k,
+                         struct cel_run *run, struct alloc_meter *meter)
+{
+    const struct api_device_selector_array *sel = &k->api->spec.selectors;
+    if (*k->judged == c->devices_len)
+        return true;
+    struct answer_set **answers = xcalloc(sel->n + 1, sizeof(struct answer_set *));
+    for (size_t i = 0; i < sel->n; i++)
+        if (sel->p[i].cel)
+            answers[i] = answer_set_of(c, sel->p[i].cel->expression);
+    enum match_state m = MATCH_NO;
+    for (; *k->judged < c->devices_len; ++*k->judged) {
+        m = class_match(c, k, answers, run, meter, &c->devices[*k->judged]);
+        if (m == MATCH_UNKNOWN)
+            break;
+        k->match[*k->judged] = (uint8_t)m;
+    }
+    free(answers);
+    return m != MATCH_UNKNOWN;
+}
+
+static void alloc_cluster_make_class(struct alloc_cluster *c, struct cl_class *k)
 {
     const struct api_device_selector_array *sel = &k->api->spec.selectors;
     k->programs = arena_array(&c->arena, struct cel_program *, sel->n + 1);
     k->match = arena_array(&c->arena, uint8_t, c->devices_len + 1);
-    struct answer_set **answers = arena_array(&c->arena, struct answer_set *, sel->n + 1);
-    for (size_t i = 0; i < sel->n; i++)
-        if (sel->p[i].cel)
-            answers[i] = answer_set_of(c, sel->p[i].cel->expression);
+    k->judged = arena_one(&c->arena, size_t);
     for (size_t i = 0; i < sel->n; i++)
         if (!sel->p[i].cel || cel_cache_get(c->kit.cache, c->kit.env, sel->p[i].cel->expression,
                                             &k->programs[i], NULL, NULL) < 0)
             k->programs[i] = NULL;
-    for (size_t i = 0; i < c->devices_len; i++)
-        k->match[i] = (uint8_t)class_match(c, k, answers, run, &c->devices[i]);
 }
 
 static void alloc_cluster_gather_classes(struct alloc_cluster *c, const struct alloc_input *in)
 {
-    struct cel_run *run = cel_run_new();
+    struct cel_run *run = in->kit ? NULL : cel_run_new();
     c->classes = arena_array(&c->arena, struct cl_class, in->classes_len + 1);
     c->classes_len = in->classes_len;
     for (size_t i = 0; i < in->classes_len; i++) {
@@ -296,7 +345,10 @@ static void alloc_cluster_gather_classes(struct alloc_cluster *c, const struct a
         if (is_new)
             *at = (uint32_t)i;
         c->classes[i].api = in->classes[i];
-        alloc_cluster_make_class(c, &c->classes[i], run);
+        alloc_cluster_make_class(c, &c->classes[i]);
+        // A cluster without a kit may be of several threads: nothing is made later.
+        if (run)
+            (void)cluster_judge_class(c, &c->classes[i], run, NULL);
     }
     cel_run_free(run);
 }
@@ -358,6 +410,7 @@ int alloc_cluster_new(const struct alloc_input *input, struct alloc_cluster **re
         alloc_cluster_free(c);
         return r;
     }
+    cluster_find_lost(c);
     alloc_cluster_gather_classes(c, input);
     *ret = c;
     return 0;
@@ -371,6 +424,7 @@ struct alloc_cluster *alloc_cluster_in_use(const struct alloc_cluster *base,
     c->borrowed = true;
     c->arena = (struct arena){0};
     c->uses = (struct cl_uses){0};
+    c->pools.lost = (struct pool_uses){0};
     memset(c->use_bits, 0, sizeof(c->use_bits));
     c->use_list_len = 0;
     alloc_cluster_gather_uses(c, input);
@@ -381,6 +435,7 @@ struct alloc_cluster *alloc_cluster_in_use(const struct alloc_cluster *base,
         c->devices[i].owner = NULL;
         apply_use(c, &c->devices[i], base->use_list_len == 0);
     }
+    cluster_find_lost(c);
     return c;
 }
 
@@ -415,6 +470,7 @@ void alloc_cluster_free(struct alloc_cluster *c)
     map_foreach(&c->uses, i)
         vec_done(&map_value(&c->uses, i)->capacities);
     map_done(&c->uses);
+    map_done(&c->pools.lost);
     arena_done(&c->arena);
     free(c);
 }

@@ -68,6 +68,7 @@ struct cl_class {
     const struct api_device_class *api;
     struct cel_program **programs; // parallel to selectors; NULL where it does not compile
     uint8_t *match;                // enum match_state for each device of the cluster
+    size_t *judged;                // so many of match are known; the others are MATCH_UNKNOWN
 };
 
 struct cl_use {
@@ -103,6 +104,13 @@ struct alloc_kit {
     struct answers *answers; // NULL: kinds are not known
 };
 
+// What is odd about pools.
+struct cl_pools {
+    bool counters; // some slices have shared counters
+    bool mixed;    // some pools have slices of several generations or slice counts
+    struct pool_uses MAP(int64_t) lost; // by pool: devices in use that it does not publish
+};
+
 struct alloc_cluster {
     struct arena arena;
     struct alloc_features features;
@@ -119,6 +127,7 @@ struct alloc_cluster {
     struct u32_vec elsewhere;                     // slices without a node name
     struct cl_uses MAP(struct cl_use) uses;       // by "driver\0pool\0device"
     uint64_t use_bits[4];                         // of names in uses: most devices are in none
+    struct cl_pools pools;
     struct alloc_use *use_list;
     size_t use_list_len;
     const struct api_device_taint_rule **taint_rules; // for smaller clusters made of this one

@@ -208,7 +208,8 @@ static bool find_class(struct alloc_solver *s, struct alternative *a, struct str
                                      STR_ARG(name), STR_ARG(name));
         return problem_refuse_request(s, a, text.p);
     }
-    return true;
+    s->budget.postponed |= !cluster_judge_class(c, a->class_, s->run, s->options.meter);
+    return !s->budget.postponed;
 }
 
 // What exact requests and alternatives have in common.

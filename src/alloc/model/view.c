@@ -162,6 +162,26 @@ static void look_elsewhere(struct builder *b, struct draft *p)
     p->others.n = kept;
 }
 
+// Slices of one generation that disagree on how many there are: no count of them is right. With a
+// newer generation at work the pool is about to be replaced; else it is invalid.
+static bool counts_disagree(const struct builder *b, struct draft *p)
+{
+    const struct alloc_cluster *c = b->c;
+    const struct u32_vec *all =
+        map_get(&c->by_pool, cluster_pool_key(&b->v->arena, p->driver, p->name));
+    int64_t count = c->slices[p->here.p[0]].api->spec.pool.resource_slice_count;
+    bool disagree = false, newer = false;
+    for (size_t i = 0; all && i < all->n; i++) {
+        const struct api_resource_pool *pool = &c->slices[all->p[i]].api->spec.pool;
+        newer |= pool->generation > p->generation;
+        disagree |= pool->generation == p->generation && pool->resource_slice_count != count;
+    }
+    p->obsolete = disagree && newer;
+    if (disagree && !newer)
+        p->invalid = STR("resource slices of one generation disagree on resourceSliceCount");
+    return disagree;
+}
+
 static bool has_counters(const struct builder *b, uint32_t slice)
 {
     return b->c->features.partitionable_devices &&
@@ -241,6 +261,18 @@ static size_t counter_named(const struct api_counter_set *s, struct str name, si
     return s->counters.n;
 }
 
+// Slices stored before validation rejected them may have negative counters, which would add to what
+// the pool has.
+static void view_refuse_negative(struct builder *b, struct draft *p, struct str set,
+                                 const struct api_counter_map *counters)
+{
+    for (size_t i = 0; i < counters->n; i++)
+        if (quantity_sign(&counters->p[i].value.value) < 0)
+            p->invalid =
+                arena_strf(&b->v->arena, "counter %.*s in counter set %.*s has a negative value",
+                           STR_ARG(counters->p[i].key), STR_ARG(set));
+}
+
 static void check_sets(struct builder *b, struct draft *p)
 {
     struct names seen = {0};
@@ -253,6 +285,7 @@ static void check_sets(struct builder *b, struct draft *p)
             if (!is_new)
                 p->invalid = arena_strf(&b->v->arena, "duplicate counter set name %.*s",
                                         STR_ARG(sets->p[j].name));
+            view_refuse_negative(b, p, sets->p[j].name, &sets->p[j].counters);
         }
     }
     map_done(&seen);
@@ -275,6 +308,7 @@ static void view_check_consumption(struct builder *b, struct draft *p, const str
             if (counter_named(set, u->counters.p[i].key, &hint) == set->counters.n)
                 p->invalid = arena_strf(&b->v->arena, "counter %.*s not found in counter set %.*s",
                                         STR_ARG(u->counters.p[i].key), STR_ARG(u->counter_set));
+        view_refuse_negative(b, p, u->counter_set, &u->counters);
     }
 }
 
@@ -291,6 +325,8 @@ static void finish_draft(struct builder *b, struct draft *p)
 {
     const struct alloc_cluster *c = b->c;
     assert(p->here.p); // a draft is made by its first slice
+    if (c->pools.mixed && counts_disagree(b, p))
+        return;
     if ((int64_t)p->here.n != c->slices[p->here.p[0]].api->spec.pool.resource_slice_count) {
         look_elsewhere(b, p);
         if (p->obsolete || p->incomplete)
@@ -460,14 +496,14 @@ static void device_facts(struct builder *b, struct vw_device *d)
     const struct alloc_features *f = &b->c->features;
     const struct api_device *api = d->cl->api;
     const struct api_resource_slice_spec *spec = &d->cl->slice->spec;
-    d->refused = !f->binding_conditions && api->binding_conditions.n > 0;
     d->shared = d->cl->shared;
     d->exclusive_use = d->cl->exclusive_use;
     d->shared_use = d->cl->shared_use;
-    d->unsupported = !f->partitionable_devices && api->consumes_counters.n > 0;
-    if (spec->skip_node_operations.n && b->c->experimental &&
-        (!f->optional_node_operations || !b->v->declares_optional_operations))
-        d->unsupported = true;
+    bool skips = spec->skip_node_operations.n && b->c->experimental;
+    d->refused = (!f->binding_conditions && api->binding_conditions.n) ||
+                 (!f->partitionable_devices && api->consumes_counters.n) ||
+                 (!f->optional_node_operations && skips);
+    d->unsupported = skips && !b->v->declares_optional_operations;
     d->node = NODE_YES;
     if (spec->has_per_device_node_selection && spec->per_device_node_selection) {
         int r = node_matches(b->v->node, api->node_name, api->has_all_nodes && api->all_nodes,
@@ -505,6 +541,7 @@ static void view_add_pool(struct builder *b, const struct draft *p)
         charge_slices(b, &p->others);
         v->elsewhere |= p->others.n > 0;
     }
+    pool->overdrawn = view_update_lost(b->c, p->driver, p->name);
     for (size_t i = first_counter; i < v->counters.n; i++)
         pool->overdrawn += v->counters.available[i] < 0;
     for (size_t i = 0; i < p->here.n; i++) {

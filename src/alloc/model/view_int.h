@@ -43,8 +43,8 @@ struct vw_device {
     uint8_t node;         // enum node_match
     uint8_t default_need; // enum need_state without a capacity request
     bool default_fits;    // the default need fits beside what is in use
-    bool refused;         // binding conditions with the feature off
-    bool unsupported;     // skipped operations or counters that cannot be had
+    bool refused;         // never selected: needs a feature that is off
+    bool unsupported;     // skips operations, which the node does not declare
     bool shared;
     bool exclusive_use;
     bool shared_use;
@@ -178,5 +178,9 @@ struct alloc_view {
 
 // view_update_join_group lets a device in use with these groups into the state of a counter set.
 void view_update_join_group(struct group_state *g, uint64_t mask);
+
+// view_update_lost is 1 if a device in use is missing from the pool: its share of the counters is
+// unknown, and the pool counts as overdrawn.
+uint32_t view_update_lost(const struct alloc_cluster *c, struct str driver, struct str pool);
 
 #endif

@@ -16,6 +16,17 @@ void view_update_join_group(struct group_state *g, uint64_t mask)
     }
 }
 
+uint32_t view_update_lost(const struct alloc_cluster *c, struct str driver, struct str pool)
+{
+    if (map_len(&c->pools.lost) == 0)
+        return 0;
+    struct arena a = {0};
+    const int64_t *lost = map_get(&c->pools.lost, cluster_pool_key(&a, driver, pool));
+    bool any = lost && *lost > 0;
+    arena_done(&a);
+    return any;
+}
+
 // Every set that a device draws on. One that draws on several ties them together.
 static void mark_sets(const struct alloc_view *v, const struct vw_device *d, bool *changed)
 {
@@ -74,7 +85,7 @@ static void charge_again(struct alloc_view *v)
         }
     }
     for (size_t i = 0; i < v->pools_len; i++)
-        v->pools[i].overdrawn = 0;
+        v->pools[i].overdrawn = view_update_lost(v->cluster, v->pools[i].driver, v->pools[i].name);
     for (size_t i = 0; i < v->counters.n; i++)
         v->pools[v->counters.pool[i]].overdrawn += v->counters.available[i] < 0;
 }

@@ -30,11 +30,13 @@ static void cel_check_expression(void *ctx, const struct api_cel_question *quest
     const struct api_cel_engine *e = ctx;
     struct cel_program *program = NULL;
     cleanup_sbuf struct sbuf issues = {0};
-    int r = cel_compile(e->environments[environment_index(question)], question->expression,
-                        &program, &issues, NULL);
+    int r = cel_compile_within(e->environments[environment_index(question)], question->expression,
+                               question->spending, &program, &issues, NULL);
     *ret = (struct api_cel_answer){.verdict = API_CEL_OK};
     if (r < 0) {
-        ret->verdict = r == -ERR_INVALID ? API_CEL_INVALID : API_CEL_INTERNAL;
+        ret->verdict = question->spending && question->spending->refused ? API_CEL_REFUSED
+                       : r == -ERR_INVALID                               ? API_CEL_INVALID
+                                                                         : API_CEL_INTERNAL;
         ret->detail = arena_str(arena, sbuf_str(&issues));
         return;
     }

@@ -147,7 +147,10 @@ static struct cel_program *compile_one(const struct compiling *c, struct cel_env
     cleanup_sbuf struct sbuf issues = {0};
     struct str text = message ? r->message_expression : r->rule;
     struct str field = message ? STR("messageExpression") : STR("rule");
-    if (cel_compile(env, text, &p, &issues, NULL) < 0) {
+    struct cel_spending *spending = c->check ? &c->check->causes->cel : NULL;
+    if (spending && spending->refused)
+        return NULL; // reported at the rule before
+    if (cel_compile_within(env, text, spending, &p, &issues, NULL) < 0) {
         cleanup_sbuf struct sbuf why = {0};
         sbuf_addf(&why, "%s%.*s", message ? "messageExpression " : "", STR_ARG(sbuf_str(&issues)));
         crd_cel_report_rule(c, at, field, r, sbuf_str(&why));

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/vec.h"
 #include "codec/json_writer.h"
@@ -198,8 +199,7 @@ struct field_node *field_set_at(struct field_set *s, const struct field_elem *e,
     if (there)
         return &s->p[at];
     vec_push_arena(a, s, (struct field_node){0});
-    for (size_t i = s->n - 1; i > at; i--)
-        s->p[i] = s->p[i - 1];
+    memmove(&s->p[at + 1], &s->p[at], (s->n - 1 - at) * sizeof(*s->p));
     s->p[at] = (struct field_node){.elem = *e};
     return &s->p[at];
 }

@@ -495,7 +495,7 @@ int api_patch_json(const struct json_doc *object, const struct json_doc *patch,
     cleanup_arena struct arena arena = {0};
     struct err ignored;
     err = err ? err : &ignored; // texts are put together in it
-    struct patcher p = {.work = {&arena, err, 0}, .err = err};
+    struct patcher p = {.work = {.arena = &arena, .err = err}, .err = err};
     p.root = tree_of(&arena, object, NULL, object->root);
     struct operation *ops = NULL;
     size_t n = json_is_null(patch->root) ? 0 : json_len(patch->root);

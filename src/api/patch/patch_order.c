@@ -131,14 +131,61 @@ int patch_order_same_key(struct patch_work *w, struct tree *a, struct tree *b, s
     return 0;
 }
 
+// --- Indexes -------------------------------------------------------------------------------------
+
+static struct patch_index *patch_order_index_of(struct patch_work *w, const struct tree_list *list,
+                                                struct str merge_key)
+{
+    for (size_t i = 0; i < array_len(w->indexes); i++)
+        if (w->indexes[i].p == list->p && str_eq(w->indexes[i].merge_key, merge_key))
+            return &w->indexes[i];
+    struct patch_index *x = &w->indexes[w->oldest];
+    w->oldest = (w->oldest + 1) % array_len(w->indexes);
+    map_done(&x->places);
+    *x = (struct patch_index){.p = list->p, .merge_key = merge_key, .odd = SIZE_MAX};
+    return x;
+}
+
+void patch_order_forget(struct patch_work *w)
+{
+    for (size_t i = 0; i < array_len(w->indexes); i++) {
+        map_done(&w->indexes[i].places);
+        w->indexes[i] = (struct patch_index){0};
+    }
+}
+
+int patch_order_look_up(struct patch_work *w, const struct tree_list *list, struct str key,
+                        struct str merge_key, size_t *ret, size_t *ret_odd)
+{
+    struct patch_index *x = patch_order_index_of(w, list, merge_key);
+    int r = patch_work_add(w, 1 + (list->n > x->n ? list->n - x->n : 0));
+    for (; r == 0 && x->n < list->n; x->n++) {
+        struct tree *item = list->p[x->n];
+        if (x->odd == SIZE_MAX && !tree_is_object(item))
+            x->odd = x->n;
+        const struct tree *known = patch_order_get_key(w, item, merge_key);
+        bool is_new = false;
+        if (known && tree_text(known).p) {
+            size_t *at = map_put_new(&x->places, tree_text(known), &is_new);
+            *at = is_new ? x->n : *at;
+        }
+    }
+    const size_t *at = r == 0 ? map_get(&x->places, key) : NULL;
+    *ret = at && *at < list->n ? *at : list->n;
+    *ret_odd = x->odd < *ret ? x->odd : SIZE_MAX;
+    return r;
+}
+
 int patch_order_find_item(struct patch_work *w, const struct tree_list *list, struct tree *item,
                           struct str merge_key, size_t *ret)
 {
+    const struct tree *key = patch_order_get_key(w, item, merge_key);
+    size_t i = 0, odd = 0;
+    if (key && tree_text(key).p)
+        return patch_order_look_up(w, list, tree_text(key), merge_key, ret, &odd);
     int r = patch_work_add(w, list->n);
     if (r < 0)
         return r;
-    const struct tree *key = patch_order_get_key(w, item, merge_key);
-    size_t i = 0;
     for (; i < list->n; i++) {
         const struct tree *other = patch_order_get_key(w, list->p[i], merge_key);
         if (key && other ? patch_order_same(key, other) : key == other)
@@ -161,11 +208,20 @@ static int patch_order_is_wanted(struct patch_work *w, const struct order_reques
         return r;
     }
     int r = want_key(w, item, q->merge_key);
-    if (r == 0)
-        r = patch_work_add(w, q->wanted.n);
     if (r < 0)
         return r;
     const struct tree *key = patch_order_get_key(w, item, q->merge_key);
+    if (tree_text(key).p) {
+        size_t odd = SIZE_MAX;
+        r = patch_order_look_up(w, &q->wanted, tree_text(key), q->merge_key, &at, &odd);
+        *ret = at < q->wanted.n;
+        return r < 0 || odd == SIZE_MAX
+                   ? r
+                   : err_set(w->err, ERR_INTERNAL, "value for key %zu is not a map", odd);
+    }
+    r = patch_work_add(w, q->wanted.n);
+    if (r < 0)
+        return r;
     *ret = false;
     for (; at < q->wanted.n && !*ret; at++) {
         if (!tree_is_object(q->wanted.p[at]))

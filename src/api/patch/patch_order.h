@@ -37,6 +37,13 @@ bool patch_order_same(const struct tree *a, const struct tree *b);
 int patch_order_same_key(struct patch_work *w, struct tree *a, struct tree *b, struct str merge_key,
                          bool *ret) MUST_USE;
 
+// patch_order_look_up finds the first item whose merge key (or which itself) is a string, by index.
+// *ret_odd gets the first item before it that is no object, or SIZE_MAX. patch_order_forget drops
+// the indexes: lists changed otherwise than at their end, or the work is done.
+int patch_order_look_up(struct patch_work *w, const struct tree_list *list, struct str key,
+                        struct str merge_key, size_t *ret, size_t *ret_odd) MUST_USE;
+void patch_order_forget(struct patch_work *w);
+
 // patch_order_find_item finds the first item that equals one by its merge key (or itself); list->n
 // when there is none.
 int patch_order_find_item(struct patch_work *w, const struct tree_list *list, struct tree *item,

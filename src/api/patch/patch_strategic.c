@@ -266,6 +266,13 @@ static void set_new(struct patch_work *w, struct tree *object, struct str key, s
 static int patch_strategic_find_item(struct patch_work *w, const struct tree_list *list,
                                      struct str merge_key, const struct tree *value, size_t *ret)
 {
+    if (tree_text(value).p) {
+        size_t odd = SIZE_MAX;
+        int r = patch_order_look_up(w, list, tree_text(value), merge_key, ret, &odd);
+        return r < 0 || odd == SIZE_MAX
+                   ? r
+                   : err_set(w->err, ERR_INTERNAL, "value for key %zu is not a map", odd);
+    }
     int r = patch_work_add(w, list->n);
     if (r < 0)
         return r;
@@ -281,17 +288,25 @@ static int patch_strategic_find_item(struct patch_work *w, const struct tree_lis
     return 0;
 }
 
+struct patch_strategic_names MAP(bool);
+
+// All items are objects. Those whose key is a string go in one pass, however many are named.
 static int delete_matching(struct patch_work *w, struct tree_list *list, struct str merge_key,
-                           const struct tree *value)
+                           const struct patch_strategic_names *names, const struct tree *value)
 {
-    for (;;) {
-        size_t at = 0;
-        int r = patch_strategic_find_item(w, list, merge_key, value, &at);
-        if (r < 0 || at == list->n)
-            return r;
-        list->n--;
-        memmove(&list->p[at], &list->p[at + 1], (list->n - at) * sizeof(*list->p));
+    size_t kept = 0;
+    int r = patch_work_add(w, list->n);
+    for (size_t i = 0; r == 0 && i < list->n; i++) {
+        const struct tree *found = tree_get(list->p[i], merge_key, w->arena);
+        bool gone = found && (names ? tree_text(found).p && map_has(names, tree_text(found))
+                                    : patch_order_same(found, value));
+        if (!gone)
+            list->p[kept++] = list->p[i];
     }
+    if (r == 0)
+        list->n = kept;
+    patch_order_forget(w);
+    return r;
 }
 
 // patch_strategic_apply_directives carries out the items of patch that are directives and leaves
@@ -300,8 +315,10 @@ static int patch_strategic_apply_directives(struct patch_work *w, struct tree_li
                                             struct tree_list *patch, struct str merge_key)
 {
     struct tree_list rest = {0};
+    struct patch_strategic_names names = {0};
     bool replace = false;
-    for (size_t i = 0; i < patch->n; i++) {
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < patch->n; i++) {
         struct tree *item = patch->p[i];
         struct tree *directive = tree_get(item, STR(PATCH_MARKER), w->arena);
         if (!directive) {
@@ -309,19 +326,24 @@ static int patch_strategic_apply_directives(struct patch_work *w, struct tree_li
         } else if (patch_strategic_is_word(directive, "delete")) {
             const struct tree *value = tree_get(item, merge_key, w->arena);
             if (!value)
-                return patch_order_fail_merge_key(w, item, merge_key);
-            int r = delete_matching(w, original, merge_key, value);
-            if (r < 0)
-                return r;
+                r = patch_order_fail_merge_key(w, item, merge_key);
+            else if (tree_text(value).p)
+                *map_put(&names, tree_text(value)) = true;
+            else
+                r = delete_matching(w, original, merge_key, NULL, value);
         } else if (patch_strategic_is_word(directive, "replace")) {
             replace = true;
         } else if (patch_strategic_is_word(directive, "merge")) {
-            return err_set(w->err, ERR_INTERNAL,
-                           "merging lists cannot yet be specified in the patch");
+            r = err_set(w->err, ERR_INTERNAL, "merging lists cannot yet be specified in the patch");
         } else {
-            return unknown_directive(w, directive, item);
+            r = unknown_directive(w, directive, item);
         }
     }
+    if (r == 0 && map_len(&names))
+        r = delete_matching(w, original, merge_key, &names, NULL);
+    map_done(&names);
+    if (r < 0)
+        return r;
     if (replace) {
         *original = rest;
         *patch = (struct tree_list){0};
@@ -355,6 +377,9 @@ static int patch_strategic_merge_items(struct patch_work *w, struct tree_list *l
         if (r < 0)
             return r;
         list->p[at] = merged;
+        const struct tree *now = tree_get(merged, merge_key, w->arena);
+        if (!now || !patch_order_same(now, value))
+            patch_order_forget(w); // directives took the key away
     }
     return 0;
 }
@@ -384,6 +409,7 @@ static int add_scalars(struct patch_work *w, const struct tree_list *a, const st
                                  .cap = a->n + b->n};
     for (size_t i = 0; b->n && i < a->n + b->n; i++)
         tree_list_add(&all, i < a->n ? a->p[i] : b->p[i - a->n], w->arena);
+    patch_order_forget(w); // items change places in a list that others may hold
     for (size_t i = 0; i < all.n; i++) {
         int r = patch_work_add(w, all.n - i);
         if (r < 0)
@@ -720,10 +746,11 @@ int api_patch_strategic(const struct api_type *type, const struct json_doc *obje
                 "json: cannot unmarshal %s into Go value of type map[string]interface {}",
                 json_type_name(patch->root));
         json_strict_walk(strict, patch->root);
-        struct patch_work w = {&arena, err, 0};
+        struct patch_work w = {.arena = &arena, .err = err};
         struct schema_at top = {type, "struct"};
         struct tree *changes = tree_of(&arena, patch, NULL, patch->root);
         int r = merge_object(&w, result, changes, &top, &result);
+        patch_order_forget(&w);
         if (r < 0)
             return r;
     }

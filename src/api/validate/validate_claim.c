@@ -53,8 +53,13 @@ static void validate_claim_expression(struct validator *v, const struct path *at
         .list_type_attributes = gate(v, FEATURE_DRA_LIST_TYPE_ATTRIBUTES),
     };
     struct api_cel_answer answer = {0};
+    question.spending = &v->causes->cel;
+    if (question.spending->refused)
+        return; // reported at the expression before
     cel->check(cel->ctx, &question, scratch(v), &answer);
-    if (answer.verdict == API_CEL_INVALID) {
+    if (answer.verdict == API_CEL_REFUSED) {
+        cause_forbidden(v->causes, at, str_z(cel_spending_refusal));
+    } else if (answer.verdict == API_CEL_INVALID) {
         cause_invalid(v->causes, at, expression, answer.detail);
     } else if (answer.verdict == API_CEL_INTERNAL) {
         cause_internal(v->causes, at, answer.detail);

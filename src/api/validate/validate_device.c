@@ -14,6 +14,14 @@
 #define COUNTERS_MAX           32
 #define BINDING_CONDITIONS_MAX 4
 
+static void validate_quantity_not_negative(struct validator *v, const struct path *at,
+                                           const struct quantity *q)
+{
+    if (q && quantity_sign(q) < 0)
+        cause_invalid(v->causes, at, validate_quantity_text(q, scratch(v)),
+                      STR("must be non-negative"));
+}
+
 // A path step for a key that may be absurdly long: its middle is left out.
 static struct str short_key(struct str key, struct arena *arena)
 {
@@ -120,10 +128,15 @@ static void check_attributes(struct validator *v, const struct path *at,
 
 // --- Capacity, taints, counters ------------------------------------------------------------------
 
+static bool device_is_shared(const struct api_device *device)
+{
+    return device->has_allow_multiple_allocations && device->allow_multiple_allocations;
+}
+
 static void validate_device_capacities(struct validator *v, const struct path *at,
                                        const struct api_device *device)
 {
-    bool shared = device->has_allow_multiple_allocations && device->allow_multiple_allocations;
+    bool shared = device_is_shared(device);
     for (size_t i = 0; i < device->capacity.n; i++) {
         const struct api_device_capacity *c = &device->capacity.p[i].value;
         const struct path *item = AT_KEY(at, short_key(device->capacity.p[i].key, scratch(v)));
@@ -167,6 +180,10 @@ void validate_counters(struct validator *v, const struct path *at, struct str fi
     for (size_t i = 0; i < map->n; i++)
         validate_dns_label(v, counters, map->p[i].key);
     causes_mark(v->causes, from, NULL, COVERED);
+    // Consumption is subtracted: a negative one would add to what the set has.
+    for (size_t i = 0; i < map->n; i++)
+        validate_quantity_not_negative(v, AT(AT_KEY(counters, map->p[i].key), "value"),
+                                       &map->p[i].value.value);
 }
 
 static void check_consumptions(struct validator *v, const struct path *at,
@@ -341,13 +358,8 @@ static void check_overhead(struct validator *v, const struct path *at,
     if (!o->per_pod && !o->per_container)
         cause_invalid(v->causes, at, STR(""),
                       STR("at least one of perPod or perContainer must be set"));
-    if (o->per_pod && quantity_sign(o->per_pod) < 0)
-        cause_invalid(v->causes, AT(at, "perPod"), validate_quantity_text(o->per_pod, scratch(v)),
-                      STR("must be non-negative"));
-    if (o->per_container && quantity_sign(o->per_container) < 0)
-        cause_invalid(v->causes, AT(at, "perContainer"),
-                      validate_quantity_text(o->per_container, scratch(v)),
-                      STR("must be non-negative"));
+    validate_quantity_not_negative(v, AT(at, "perPod"), o->per_pod);
+    validate_quantity_not_negative(v, AT(at, "perContainer"), o->per_container);
 }
 
 static void check_node_allocatable(struct validator *v, const struct path *at,
@@ -384,8 +396,10 @@ void validate_device(struct validator *v, const struct path *at, const struct ap
     validate_dns_label(v, AT(at, "name"), device->name);
     check_sizes(v, at, device);
     check_attributes(v, AT(at, "attributes"), &device->attributes);
-    // What has not changed may break rules that came later.
-    if (!old || !device_field_equal(STR("capacity"), device, old))
+    // What has not changed may break rules that came later. Which rules hold for capacities depends
+    // on whether the device can be shared.
+    if (!old || !device_field_equal(STR("capacity"), device, old) ||
+        device_is_shared(device) != device_is_shared(old))
         validate_device_capacities(v, AT(at, "capacity"), device);
     if (!old || !device_field_equal(STR("taints"), device, old))
         check_taints(v, AT(at, "taints"), &device->taints);

@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 
+#include "base/map.h"
 #include "base/vec.h"
 #include "cel/cel.h"
 #include "cel/front/ast.h"
@@ -142,7 +143,7 @@ struct cel_program {
     struct cel_calls VEC(struct cel_call) calls;
     struct cel_sets VEC(struct cel_set) sets;
     struct cel_messages VEC(struct cel_message_code) messages;
-    struct cel_regexes VEC(struct cel_regex *) regexes;
+    struct cel_regexes MAP(struct cel_regex *) regexes; // constant patterns by text, owned
     struct cel_names VEC(struct str) variables;
     uint64_t used; // which of the first 64 variables occur
     uint32_t slots;
@@ -159,9 +160,11 @@ uint64_t cel_call_cost(const struct cel_call *call, const struct cel_val *args,
 // or map the first element.
 bool cel_fits(const struct cel_type *t, struct cel_val v);
 
+struct cel_source;
+
 // cel_generate emits the code of a checked (or, in generic environments, merely parsed) tree.
 // Returns 0 or -ERR_INTERNAL with upstream's planning error.
-int cel_generate(const struct cel_env *env, struct cel_program *p, struct cel_node *root,
-                 struct err *err) MUST_USE;
+int cel_generate(const struct cel_env *env, const struct cel_source *source, struct cel_program *p,
+                 struct cel_node *root, struct err *err) MUST_USE;
 
 #endif

@@ -5,6 +5,7 @@
 #include "cel/code/generate.h"
 #include "cel/code/run.h"
 #include "cel/cost/work.h"
+#include "cel/source.h"
 
 #include "base/banned.h"
 
@@ -198,13 +199,9 @@ static void constant_pattern(struct cel_gen *g, const struct cel_function *f,
             return;
     }
     char why[256];
-    struct cel_regex *re = cel_regex_new(pattern->value.s, pattern->value.n, why, sizeof(why));
-    if (!re) {
+    call->regex = cel_source_regex(g->source, cel_str(pattern->value), why, sizeof(why));
+    if (!call->regex)
         cel_gen_fail(g, "%s", why);
-        return;
-    }
-    vec_push(&g->p->regexes, re);
-    call->regex = re;
 }
 
 static uint8_t zero_kind(const struct cel_overload *only)

@@ -573,12 +573,13 @@ void cel_gen_expr(struct cel_gen *g, struct cel_node *n)
     }
 }
 
-int cel_generate(const struct cel_env *env, struct cel_program *p, struct cel_node *root,
-                 struct err *err)
+int cel_generate(const struct cel_env *env, const struct cel_source *source, struct cel_program *p,
+                 struct cel_node *root, struct err *err)
 {
     struct arena scratch = {0};
     struct cel_run run = {.limit = UINT64_MAX};
-    struct cel_gen g = {.env = env, .p = p, .scratch = &scratch, .err = err, .run = &run};
+    struct cel_gen g = {
+        .env = env, .source = source, .p = p, .scratch = &scratch, .err = err, .run = &run};
     for (size_t i = 0; i < env->variables.n; i++)
         vec_push(&p->variables, arena_str(&p->arena, env->variables.p[i].name));
     p->runnable = true;

@@ -26,6 +26,7 @@ struct cel_gen {
     const struct cel_env *env;
     struct cel_program *p;
     struct arena *scratch;
+    const struct cel_source *source;
     const struct cel_local *locals;
     struct err *err;
     struct cel_run *run; // to compute constants with

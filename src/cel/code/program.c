@@ -2,6 +2,7 @@
 //
 // Compiling and evaluating: the public face.
 #include <assert.h>
+#include <stdio.h>
 
 #include "cel/code/code.h"
 #include "cel/code/vm.h"
@@ -88,15 +89,54 @@ static int program_compile_source(const struct cel_env *env, struct cel_source *
     p->selector = env->options.kind == CEL_ENV_DRA && !env->options.any_result;
     p->derived = env->options.kind == CEL_ENV_DERIVED && !env->options.any_result;
     struct err why = {0};
-    int r = cel_generate(env, p, root, &why);
+    int r = cel_generate(env, source, p, root, &why);
     if (r < 0)
         return err_set(err, ERR_INTERNAL, "program instantiation failed: %s", why.msg);
     return 0;
 }
 
+const char cel_spending_refusal[] =
+    "the request's CEL expressions take too long to compile; use fewer or shorter expressions and "
+    "simpler regular expressions";
+
+const struct cel_regex *cel_source_regex(const struct cel_source *s, struct str pattern, char *why,
+                                         size_t why_size)
+{
+    struct cel_program *p = s->program;
+    struct cel_regex **known = map_get(&p->regexes, pattern);
+    if (known)
+        return *known;
+    if (s->spending && s->spending->spent > CEL_SPENDING_MAX) {
+        s->spending->refused = true;
+        (void)snprintf(why, why_size, "%s", cel_spending_refusal);
+        return NULL;
+    }
+    struct cel_regex *re = cel_regex_new(pattern.p, pattern.n, why, why_size);
+    if (!re)
+        return NULL;
+    if (s->spending)
+        s->spending->spent += cel_regex_size(re) * CEL_SPENDING_PER_INSTRUCTION;
+    *map_put(&p->regexes, arena_str(&p->arena, pattern)) = re;
+    return re;
+}
+
 int cel_compile(const struct cel_env *env, struct str text, struct cel_program **ret,
                 struct sbuf *issues, struct err *err)
 {
+    return cel_compile_within(env, text, NULL, ret, issues, err);
+}
+
+int cel_compile_within(const struct cel_env *env, struct str text, struct cel_spending *spending,
+                       struct cel_program **ret, struct sbuf *issues, struct err *err)
+{
+    if (spending)
+        spending->spent += text.n;
+    if (spending && spending->spent > CEL_SPENDING_MAX) {
+        spending->refused = true;
+        if (issues)
+            sbuf_addz(issues, cel_spending_refusal);
+        return err_set(err, ERR_INVALID, "%s", cel_spending_refusal);
+    }
     struct cel_program *p = xcalloc(1, sizeof(*p));
     atomic_init(&p->owners, 1);
     p->serial = atomic_fetch_add(&serials, 1) + 1;
@@ -104,6 +144,8 @@ int cel_compile(const struct cel_env *env, struct str text, struct cel_program *
     struct arena scratch = {0};
     struct cel_source source;
     cel_source_init(&source, &scratch, p->source);
+    source.program = p;
+    source.spending = spending;
     struct err local = {0};
     struct err *why = err ? err : &local;
     size_t before = issues ? issues->n : 0;
@@ -129,9 +171,9 @@ void cel_program_free(struct cel_program *p)
 {
     if (!p || atomic_fetch_sub(&p->owners, 1) != 1)
         return;
-    for (size_t i = 0; i < p->regexes.n; i++)
-        cel_regex_free(p->regexes.p[i]);
-    vec_done(&p->regexes);
+    map_foreach(&p->regexes, i)
+        cel_regex_free(*map_value(&p->regexes, i));
+    map_done(&p->regexes);
     vec_done(&p->code);
     vec_done(&p->positions);
     vec_done(&p->constants);

@@ -50,9 +50,11 @@ static void check_literals(struct validator *v, const struct cel_node *n)
         ok = literal_converts(arg->value, duration);
     } else if (arg->value.kind == CEL_STRING && !cel_pattern_of(cel_str(arg->value)).simple) {
         char why[256];
-        struct cel_regex *re = cel_regex_new(arg->value.s, arg->value.n, why, sizeof(why));
-        ok = re != NULL;
-        cel_regex_free(re);
+        ok = cel_source_regex(v->source, cel_str(arg->value), why, sizeof(why)) != NULL;
+        if (v->source->spending && v->source->spending->refused) {
+            cel_issue(v->source, arg->pos, "%s", why);
+            return;
+        }
     }
     if (!ok)
         cel_issue(v->source, arg->pos, "invalid %.*s argument", STR_ARG(n->call.function));

@@ -22,6 +22,7 @@ static const struct cel_regex *cel_run_regex(struct cel_run *run, struct cel_val
         *ret_error = cel_errorf(&run->arena, "%s", why);
         return NULL;
     }
+    (void)cel_work_add(run, cel_regex_size(re) * CEL_SPENDING_PER_INSTRUCTION);
     cel_regex_free(run->last_regex);
     run->last_regex = re;
     sbuf_clear(&run->last_pattern);

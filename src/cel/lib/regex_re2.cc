@@ -11,6 +11,10 @@
 
 #include "cel/regex.h"
 
+// Bounds a program to some 20,000 instructions, which take some 10 ms to make; a literal takes one
+// for each of its at most 10,240 characters.
+#define MEMORY_MAX (INT64_C(2) << 20)
+
 struct cel_regex {
     re2::RE2 re;
     cel_regex(const std::string &pattern, const re2::RE2::Options &options) : re(pattern, options)
@@ -118,6 +122,7 @@ extern "C" struct cel_regex *cel_regex_new(const char *pattern, size_t n, char *
     }
     re2::RE2::Options options;
     options.set_log_errors(false);
+    options.set_max_mem(MEMORY_MAX);
     auto *re = new (std::nothrow) cel_regex(text, options);
     if (re && re->re.ok())
         return re;
@@ -133,6 +138,11 @@ extern "C" struct cel_regex *cel_regex_new(const char *pattern, size_t n, char *
 extern "C" void cel_regex_free(struct cel_regex *re)
 {
     delete re;
+}
+
+extern "C" size_t cel_regex_size(const struct cel_regex *re)
+{
+    return static_cast<size_t>(re->re.ProgramSize());
 }
 
 extern "C" bool cel_regex_match(const struct cel_regex *re, const char *text, size_t n)

@@ -277,6 +277,32 @@ static void cycle_ask_nodes(struct attempt *a, struct finding *found)
     }
 }
 
+// Kubernetes filters all nodes of a cluster of this size before it picks one.
+#define ERRORS_NODES_MAX 100
+
+// A question that fails on a node, such as a selector with a runtime error, is a mistake in the
+// claim: the pod waits for its repair, even if other nodes fit. One node of each state is asked.
+static void cycle_look_for_errors(struct attempt *a)
+{
+    struct sched *s = a->s;
+    if (s->cluster.nodes_known > ERRORS_NODES_MAX || a->nodes.only.n)
+        return;
+    for (size_t i = 0; i < s->cluster.order.n && !a->failed; i++) {
+        struct sched_node *n = s->cluster.order.p[i];
+        if (!n || !n->api)
+            continue;
+        const uint64_t key[] = {a->devices_hash, s->verdicts.classes,
+                                index_state(s->devices, n->index)};
+        uint64_t hash = hash_str(str_make((const char *)key, sizeof(key)));
+        uint64_t *known = &s->verdicts.sound[hash % array_len(s->verdicts.sound)];
+        if (*known == hash || cycle_is_avoided(a, n) || filter_node(a, n, NULL) != WHY_NONE)
+            continue;
+        (void)dra_filter(a, n, NULL);
+        if (!a->failed)
+            *known = hash;
+    }
+}
+
 static struct sched_node *cycle_find_node(struct attempt *a)
 {
     bool devices = a->open_len || a->special.want;
@@ -285,6 +311,8 @@ static struct sched_node *cycle_find_node(struct attempt *a)
     found.nodes = arena_array(a->arena, struct sched_node *, found.max);
     found.ranks = arena_array(a->arena, int64_t, found.max);
     cycle_ask_nodes(a, &found);
+    if (!a->failed && found.n && devices)
+        cycle_look_for_errors(a);
     if (!a->failed && found.n)
         n = found.nodes[score_best(a, found.nodes, found.ranks, found.worths, found.n)];
     // Its allocation, and what devices take of it, may have been overwritten.

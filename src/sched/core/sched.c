@@ -544,6 +544,7 @@ static void sched_class_changed(void *arg, const struct typed_object *before,
 {
     struct sched *s = arg;
     index_set_class(s->devices, devices_object(before), devices_object(after));
+    s->verdicts.classes++;
     extended_rebuild(s);
     sched_wake(s, WHY_BIT(WHY_DEVICES) | WHY_BIT(WHY_RESOURCES));
 }

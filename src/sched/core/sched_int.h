@@ -117,8 +117,10 @@ struct sched_report {
 
 struct sched_verdicts {
     struct verdict all[VERDICTS_MAX];
-    uint64_t epoch; // of the newest one
-    uint32_t whys;  // of all that are of that epoch
+    uint64_t sound[4096]; // hashes of questions and states of nodes where they meet no error
+    uint64_t classes;     // changes with device classes, which are no part of a node's state
+    uint64_t epoch;       // of the newest one
+    uint32_t whys;        // of all that are of that epoch
 };
 
 struct sched {
