@@ -17,4 +17,8 @@ void denial_serve(struct exchange *ex);
 // denial_of_token: whether a token of this user is denied, for reviews.
 bool denial_of_token(const struct server *s, struct str token, const struct registry_user *user);
 
+// watch_stop_denied and stream_stop_denied end what the deny list forbids now.
+void watch_stop_denied(struct server *s);
+void stream_stop_denied(struct server *s);
+
 #endif

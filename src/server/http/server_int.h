@@ -221,10 +221,6 @@ void read_serve_list(struct exchange *ex, const struct list_options *options);
 void watch_serve(struct exchange *ex, const struct list_options *options);
 void watch_stop_all(struct server *s);
 
-// watch_stop_denied and stream_stop_denied end what the deny list forbids now.
-void watch_stop_denied(struct server *s);
-void stream_stop_denied(struct server *s);
-
 // exchange_wait calls done when a revision is visible, or not in time.
 void exchange_wait(struct exchange *ex, uint64_t revision,
                    void (*done)(struct exchange *ex, bool there));
