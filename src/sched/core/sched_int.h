@@ -119,8 +119,8 @@ struct sched_verdicts {
     struct verdict all[VERDICTS_MAX];
     uint64_t sound[4096]; // hashes of questions and states of nodes where they meet no error
     uint64_t classes;     // changes with device classes, which are no part of a node's state
-    uint64_t epoch;       // of the newest one
-    uint32_t whys;        // of all that are of that epoch
+    uint64_t epoch;       // of the newest one; whys: of all of that epoch
+    uint32_t whys;
 };
 
 struct sched {
@@ -244,7 +244,6 @@ bool sched_is_mine(const struct sched *s, const struct api_pod *pod);
 
 // sched_index_claim puts a claim into a pod's list, unless it is there.
 void sched_index_claim(struct sched *s, struct sched_pod *p, struct str key);
-
 const struct api_kind *sched_kind(enum watched w);
 
 #endif
