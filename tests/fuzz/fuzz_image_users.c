@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 #include "fuzz.h"
-#include "node/runtime/oci.h"
+#include "node/oci/oci.h"
 
 #include "base/banned.h"
 

@@ -3,7 +3,7 @@
 // What a container's config.json says of labels, profiles and user namespaces, and that a command in the
 // container has the same.
 #include "codec/json.h"
-#include "node/runtime/oci.h"
+#include "node/oci/oci.h"
 #include "unit.h"
 
 #include "base/banned.h"

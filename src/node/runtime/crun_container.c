@@ -12,8 +12,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include "node/oci/oci.h"
 #include "node/runtime/crun_int.h"
-#include "node/runtime/oci.h"
 #include "os/fault.h"
 #include "os/file.h"
 #include "os/process.h"

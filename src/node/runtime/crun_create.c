@@ -14,8 +14,8 @@
 
 #include "node/image/tree.h"
 #include "node/monitor/monitor_plan.h"
+#include "node/oci/oci.h"
 #include "node/runtime/crun_int.h"
-#include "node/runtime/oci.h"
 #include "os/fault.h"
 #include "os/file.h"
 #include "os/process.h"

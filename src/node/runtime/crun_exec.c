@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 
 #include "node/monitor/monitor_plan.h"
+#include "node/oci/oci.h"
 #include "node/runtime/crun_int.h"
-#include "node/runtime/oci.h"
 #include "os/file.h"
 
 #include "base/banned.h"

@@ -12,7 +12,7 @@
 #include "codec/base64.h"
 #include "codec/json.h"
 #include "node/image/image_blob.h"
-#include "node/runtime/oci_int.h"
+#include "node/oci/oci_int.h"
 #include "os/file.h"
 
 #include "base/banned.h"

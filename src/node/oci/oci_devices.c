@@ -8,7 +8,7 @@
 
 #include <sys/stat.h>
 
-#include "node/runtime/oci_int.h"
+#include "node/oci/oci_int.h"
 
 #include "base/banned.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/vec.h"
 #include "node/image/tree.h"
-#include "node/runtime/oci.h"
+#include "node/oci/oci.h"
 #include "os/file.h"
 
 #include "base/banned.h"

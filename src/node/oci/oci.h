@@ -3,8 +3,8 @@
 // A container's config.json, as the OCI runtime specification has it: namespaces, mounts,
 // capabilities, system calls, limits, devices. Pure but for reading users from the image and
 // devices from the host.
-#ifndef NODE_RUNTIME_OCI_H
-#define NODE_RUNTIME_OCI_H
+#ifndef NODE_OCI_OCI_H
+#define NODE_OCI_OCI_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include "node/runtime/oci_int.h"
+#include "node/oci/oci_int.h"
 #include "os/file.h"
 
 #include "base/banned.h"

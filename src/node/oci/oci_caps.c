@@ -3,7 +3,7 @@
 // Capabilities: containerd's default ones, and all that the kernel may know.
 #include <fcntl.h>
 
-#include "node/runtime/oci_int.h"
+#include "node/oci/oci_int.h"
 #include "os/file.h"
 
 #include "base/banned.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shared between the parts that write a container's configuration.
-#ifndef NODE_RUNTIME_OCI_INT_H
-#define NODE_RUNTIME_OCI_INT_H
+#ifndef NODE_OCI_OCI_INT_H
+#define NODE_OCI_OCI_INT_H
 
 #include "base/vec.h"
 #include "codec/json_writer.h"
-#include "node/runtime/oci.h"
+#include "node/oci/oci.h"
 
 struct oci_caps VEC(struct str); // "CAP_…"
 

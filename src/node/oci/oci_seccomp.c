@@ -7,7 +7,7 @@
 
 #include <linux/sched.h>
 
-#include "node/runtime/oci_int.h"
+#include "node/oci/oci_int.h"
 
 #include "base/banned.h"
 
