@@ -279,9 +279,9 @@ static void test_hostile(void **unused)
 
 // Expressions of one request together: patterns that are large stop being compiled, and one that is
 // known costs its text alone.
-static void test_spending(void **state)
+static void test_spending(void **unused)
 {
-    (void)state;
+    (void)unused;
     const struct cel_env_options options = {.kind = CEL_ENV_DRA, .new_expressions = true};
     struct cel_env *env = cel_env_new(&options);
     struct cel_spending spending = {0};

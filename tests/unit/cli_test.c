@@ -108,7 +108,7 @@ static int read_line(const struct cli_verb *v, const char *line)
             *p++ = '\0';
     }
     int r = cli_read(v, argc, argv, &chosen, &err);
-    (void)snprintf(said, sizeof(said), "%s", err.msg);
+    (void)snprintf(said, sizeof(said), "%.511s", err.msg);
     return r;
 }
 

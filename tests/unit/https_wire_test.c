@@ -232,7 +232,7 @@ static void on_done(void *arg, const struct https_answer *a)
     c->code = a->code;
     c->status = a->status;
     c->unsent = a->unsent;
-    (void)snprintf(c->why, sizeof(c->why), "%s", a->err ? a->err->msg : "");
+    (void)snprintf(c->why, sizeof(c->why), "%.511s", a->err ? a->err->msg : "");
     if (a->body.n)
         sbuf_add(&c->body, a->body);
     c->ends++;

@@ -164,7 +164,7 @@ static void note_answer(void *arg, const struct client_answer *a)
     struct answer *got = arg;
     got->calls++;
     got->code = a->code;
-    (void)snprintf(got->text, sizeof(got->text), "%s", a->err ? a->err->msg : "");
+    (void)snprintf(got->text, sizeof(got->text), "%.511s", a->err ? a->err->msg : "");
     typed_object_unref(got->object);
     got->object = typed_object_ref(a->object);
     assert_true((a->code == 0) == (a->err == NULL));

@@ -174,7 +174,7 @@ static void closed(void *arg, const struct err *err)
     w->closed = true;
     w->closed_clean = err == NULL;
     if (err)
-        (void)snprintf(w->why, sizeof(w->why), "%s", err->msg);
+        (void)snprintf(w->why, sizeof(w->why), "%.511s", err->msg);
     loop_stop(w->loop);
 }
 

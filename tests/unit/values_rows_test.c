@@ -2,6 +2,8 @@
 //
 // Compares quantity and semver with upstream's answers, row by row (tests/oracle/values makes the
 // rows). Reads the sample in the tree, or the file named by VALUES_ROWS.
+#include <math.h>
+
 #include "base/vec.h"
 #include "codec/quantity.h"
 #include "codec/semver.h"

@@ -332,7 +332,7 @@ static void monitor_run_start(struct monitor *m, int fd)
     if (status != 0) {
         char answer[MONITOR_PACKET_MAX];
         (void)runtime_failed("start", status, &err);
-        (void)snprintf(answer, sizeof(answer), "error %s", err.msg);
+        (void)snprintf(answer, sizeof(answer), "error %.1000s", err.msg);
         monitor_run_send(fd, answer);
         return;
     }
