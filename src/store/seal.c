@@ -93,19 +93,18 @@ static int seal_open_bytes(const struct store_sealer *sealer, const struct recor
 }
 
 int store_open_row(const struct store_sealer *sealer, const struct record_row *row,
-                   const struct api_kind *kind, struct str blob, struct sbuf *scratch,
-                   struct str *ret, bool *ret_stale, struct err *err)
+                   const struct api_kind *kind, struct str *blob, struct sbuf *scratch,
+                   bool *ret_stale, struct err *err)
 {
     int r = 0;
     *ret_stale = false;
-    *ret = blob;
-    if (seal_is_sealed(blob)) {
-        r = store_check_row(row, blob, err);
+    if (seal_is_sealed(*blob)) {
+        r = store_check_row(row, *blob, err);
         if (r < 0)
             return r;
-        r = seal_open_bytes(sealer, row, kind, str_from(blob, SEAL_HEAD_BYTES), scratch, ret_stale,
+        r = seal_open_bytes(sealer, row, kind, str_from(*blob, SEAL_HEAD_BYTES), scratch, ret_stale,
                             err);
-        *ret = sbuf_str(scratch);
+        *blob = sbuf_str(scratch);
     } else if (sealer) {
         r = sealer->plain(sealer->arg, kind, ret_stale, err);
     }

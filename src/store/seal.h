@@ -35,10 +35,11 @@ int store_seal_row(const struct store_sealer *sealer, const struct record_row *r
 // store_check_row checks a row's blob, sealed or not, as far as that needs no key.
 int store_check_row(const struct record_row *row, struct str blob, struct err *err) MUST_USE;
 
-// store_open_row finds a row's plain bytes: *ret is blob itself or the content of scratch. Returns
-// 0, -ERR_INVALID when the row is damaged, or -ENOKEY when the sealer cannot or must not read it.
+// store_open_row makes *blob the row's plain bytes: it stays as it is, or becomes the content of
+// scratch. Returns 0, -ERR_INVALID when the row is damaged, or -ENOKEY when the sealer cannot or
+// must not read it.
 int store_open_row(const struct store_sealer *sealer, const struct record_row *row,
-                   const struct api_kind *kind, struct str blob, struct sbuf *scratch,
-                   struct str *ret, bool *ret_stale, struct err *err) MUST_USE;
+                   const struct api_kind *kind, struct str *blob, struct sbuf *scratch,
+                   bool *ret_stale, struct err *err) MUST_USE;
 
 #endif

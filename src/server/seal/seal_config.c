@@ -274,7 +274,7 @@ int seal_config_load(const char *path, struct seal_config **ret, struct err *err
     int r = file_read_fd(fd, SEAL_FILE_BYTES_MAX, &text);
     if (r < 0)
         return err_set(err, -r, "cannot read %s: %s", path,
-                       r == -ERR_TOO_LARGE ? "it is larger than 1 MiB" : strerror(-r));
+                       r == -ERR_TOO_LARGE ? "it is larger than 1 MiB" : strerrordesc_np(-r));
     r = seal_config_parse(sbuf_str(&text), ret, err);
     if (text.p)
         explicit_bzero(text.p, text.n);

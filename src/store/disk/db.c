@@ -130,7 +130,8 @@ static int db_open_row(struct db *db, struct loading *l, const struct record_row
     bool stale = false;
     struct err why = {0};
     l->rows++;
-    int r = store_open_row(db->sealer, row, l->kind, blob, &db->scratch, ret, &stale, &why);
+    int r = store_open_row(db->sealer, row, l->kind, &blob, &db->scratch, &stale, &why);
+    *ret = blob;
     if (r == -ERR_INVALID)
         return err_set(err, ERR_INVALID, "%s", why.msg);
     if (r < 0) {
