@@ -38,6 +38,7 @@ static void question_ask(struct exchange *ex, enum server_topic topic)
     ex->s->components.ask(ex->s->components.arg, &w->q);
 }
 
+// An explanation, or why there is no answer.
 static void question_answer_explain(struct exchange *ex, struct server_question *q)
 {
     struct str message = arena_str(&ex->arena, str_z(q->err.msg));
@@ -72,7 +73,7 @@ void server_answer(struct server_question *q)
     struct exchange *ex = w->ex;
     if (q->topic == SERVER_METRICS)
         document_answer_metrics(ex, sbuf_str(&q->out));
-    else if (q->topic == SERVER_CHECK)
+    else if (q->topic == SERVER_CHECK && q->code == 0)
         question_answer_check(ex, sbuf_str(&q->out));
     else
         question_answer_explain(ex, q);
