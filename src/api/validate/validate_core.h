@@ -158,6 +158,8 @@ void validate_share(struct validator *v, const struct path *at,
                     const struct api_int_or_string *share);
 void validate_job(struct validator *v, const void *value, const void *old);
 void validate_job_status(struct validator *v, const void *value, const void *old);
+void validate_autoscaler(struct validator *v, const void *value, const void *old);
+void validate_autoscaler_status(struct validator *v, const void *value, const void *old);
 void validate_cron_job(struct validator *v, const void *value, const void *old);
 
 // validate_pod_group, validate_pod_group_status, validate_workload: what the schema's rules do not
