@@ -190,8 +190,43 @@ def spoil_work(rng, root, part):
         del owner[key]
 
 
+def spoil_selection(rng, new):
+    """Spoils what a workload selects its pods by, or what its template must be for it."""
+    spec = new['spec']
+    template = spec['template']
+    how = rng.randrange(6)
+    if how == 0:
+        template['metadata']['labels'] = rng.choice([{}, {'app': 'x'}, {'app': 'a', 'b': 'c'}, {'x': 'y'}])
+    elif how == 1 and new['kind'] != 'Job':
+        spec['selector'] = rng.choice([{}, None, {'matchLabels': {}}, {'matchLabels': {'x': 'y'}}, {'matchExpressions': [{'key': 'app', 'operator': 'Exists'}]},
+                                       {'matchExpressions': [{'key': 'app', 'operator': 'Near', 'values': ['a']}]}, {'matchLabels': {'-': 'a b'}},
+                                       {'matchExpressions': [{'key': 'app', 'operator': 'In'}]}, {'matchExpressions': [{'key': 'app', 'operator': 'NotIn', 'values': ['a']}]}])
+    elif how == 2 and new['kind'] == 'Job':
+        spec['manualSelector'] = True
+        spec['selector'] = rng.choice([{}, {'matchLabels': {'x': 'y'}}, {'matchLabels': {'app': 'a'}}])
+    elif how == 3:
+        template['spec']['restartPolicy'] = rng.choice(['Never', 'Always', 'OnFailure', '', 'x'])
+    elif how == 4:
+        template['spec']['activeDeadlineSeconds'] = rng.choice([1, 0])
+    else:
+        spec.get('selector', {}).setdefault('matchLabels', {})['more'] = 'x'
+
+
+def selection_case(rng, number, kind, new):
+    update = kind != 'Job' and rng.random() < 0.3
+    if update:
+        new['metadata'].update(uid='5f1e2d3c-0000-4000-8000-000000000001', resourceVersion='5', creationTimestamp='1970-01-01T00:00:01Z')
+    new.pop('status', None)
+    old = copy.deepcopy(new)
+    spoil_selection(rng, new)
+    row = {'name': str(number), 'kind': kind, 'apiVersion': new['apiVersion'], 'op': 'update' if update else 'create', 'new': new}
+    return dict(row, old=old) if update else row
+
+
 def work_case(rng, number, kind):
     new = copy.deepcopy(rng.choice(WORK[kind]))
+    if kind in ('Deployment', 'ReplicaSet', 'DaemonSet', 'StatefulSet', 'Job') and rng.random() < 0.3:
+        return selection_case(rng, number, kind, new)
     status = 'status' in new and rng.random() < 0.3
     update = status or (rng.random() < 0.25)
     if update:
