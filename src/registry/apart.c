@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work of one request on another thread, so that the loop serves others meanwhile. The work must not
-// touch the registry: it reads immutable objects and writes to its request alone. The request
+// Work of one request on another thread, so that the loop serves others meanwhile. The work must
+// not touch the registry: it reads immutable objects and writes to its request alone. The request
 // continues on the loop; when the registry stops first, it is refused.
 #include <pthread.h>
 #include <stdlib.h>

@@ -26,13 +26,13 @@ struct op {
     void *arg;
     enum verb verb;
     bool dry_run;
-    bool apart;          // a stage runs on another thread: the registry's caches are out of reach
-    struct api_time now; // whole seconds
+    struct api_time now;              // whole seconds
     struct api_authorizer authorizer; // asks for the op's user
     struct VEC(struct charge) charges;
     // Server-side apply: who manages what was worked out with the object.
     struct {
         bool done;
+        bool apart; // on another thread: the registry's caches are out of reach
         struct api_managed_fields_entry_array entries;
     } applied;
     // The answer.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Patches: the object as the request's version shows it, changed as text, then an update like any
-// other. Nothing can come between reading and writing here, so there is nothing to try again. Only a
-// large one is worked out on another thread, and again if the object has changed meanwhile.
+// other. Nothing can come between reading and writing here, so there is nothing to try again. Only
+// a large one is worked out on another thread, and again if the object has changed meanwhile.
 #include "api/patch.h"
 
 #include "registry/stage_int.h"
@@ -226,7 +226,7 @@ static void patch_after(void *arg, bool stopping);
 static void patch_send_apart(struct patching *p)
 {
     p->tries++;
-    p->op->apart = true;
+    p->op->applied.apart = true;
     if (p->old)
         p->old = object_ref(p->old);
     apart_run(p->op->reg, patch_work, patch_after, p);
@@ -239,7 +239,7 @@ static void patch_after(void *arg, bool stopping)
     struct op *op = p->op;
     const struct object *was = p->old;
     int r = p->result;
-    op->apart = false;
+    op->applied.apart = false;
     if (stopping) {
         patch_reset(p);
         r = fail_internal(op, "the server is stopping; try again");

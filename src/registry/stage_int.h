@@ -100,8 +100,8 @@ void fields_settle(const struct api_object *object, const struct api_object *bef
 
 // --- Long work (apart.c) -------------------------------------------------------------------------
 
-// apart_run runs work(arg) on another thread and then after(arg) on the exec; stopping: the registry
-// goes, and the request must be refused. Only where apart_possible.
+// apart_run runs work(arg) on another thread and then after(arg) on the exec; stopping: the
+// registry goes, and the request must be refused. Only where apart_possible.
 bool apart_possible(const struct registry *reg);
 void apart_run(struct registry *reg, void (*work)(void *arg),
                void (*after)(void *arg, bool stopping), void *arg);

@@ -491,7 +491,7 @@ struct field_set field_set_name_members(const struct field_type *t, const struct
     for (size_t i = 0; i < s->n; i++) {
         struct field_node n = s->p[i];
         struct field_type bt;
-        // Entries of other kinds may stand where the type has fields: managedFields are the client's.
+        // managedFields are the client's: entries of other kinds may stand where fields do.
         struct str name = n.elem.kind == FIELD_NAME ? n.elem.name : STR("");
         bool known = field_type_below(t, name, &bt);
         if (n.children) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Selectors of workloads, and what their templates must be for them: a workload that does not select
-// its own pods would make new ones for ever.
+// Selectors of workloads, and what their templates must be for them: a workload that does not
+// select its own pods would make new ones for ever.
 #include "api/match/label_selector.h"
 #include "api/validate/validate_core.h"
 

@@ -15,8 +15,8 @@
 // Unsolicited ciphertext (alerts, key updates) behind a write that does not end.
 #define WAITING_MAX ((size_t)64 * 1024)
 
-// What handshakes may take of one turn of the loop. Each costs a signature; the bytes of those whose
-// turn it is not stay in the kernel until the next poll, so that open connections are served between.
+// What handshakes may take of one turn of the loop. Each costs a signature. The bytes of those that
+// wait stay in the kernel until the next poll, so that open connections are served between.
 #define HANDSHAKE_TURN_NS (UINT64_C(10) * 1000 * 1000)
 
 static struct sock *sock_of_conn(struct conn *c)

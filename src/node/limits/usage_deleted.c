@@ -44,7 +44,7 @@ static void usage_deleted_look(struct usage_deleted *d, int folder, const char *
     if (fstatat(folder, name, &st, 0) != 0 || !S_ISREG(st.st_mode) || st.st_nlink != 0 ||
         usage_deleted_is_known(d, &st) || !usage_deleted_on_disk(folder, name))
         return;
-    // Beyond the bound a file counts for each descriptor: the owner of so many has no claim to more.
+    // Beyond the bound a file counts for each descriptor.
     if (d->known.n < USAGE_DELETED_MAX)
         vec_push(&d->known, ((struct usage_inode){st.st_dev, st.st_ino}));
     d->usage.bytes += (uint64_t)st.st_blocks * 512;
