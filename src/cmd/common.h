@@ -55,6 +55,9 @@ int common_format(unsigned allowed, struct arena *arena, struct view_output *ret
 // Returns 0 or -errno.
 int common_print(struct str text, struct err *err) MUST_USE;
 
+// common_program is how people start this program: dray if their PATH finds it, else its path.
+const char *common_program(void);
+
 // common_fail prints `dray VERB: MESSAGE`, one line, and returns VERB_NO. A reader that has gone is
 // no news.
 int common_fail(const char *verb, const struct err *err);

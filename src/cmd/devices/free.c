@@ -23,6 +23,7 @@ const struct cli_verb free_verb = {
     .name = "free",
     .summary = "show free devices and how many more claims fit",
     .chapter = CLI_DEVICES,
+    .everyday = true,
     .synopsis = "free [--class CLASS] [--cel EXPR] [--node NODE] [OPTIONS]",
     .text = "Shows devices by state and how many more claims for one device fit (FITS): one line a "
             "class, or node by node for one class or expression. FITS is the scheduler's answer: "

@@ -35,6 +35,7 @@ const struct cli_verb taint_verb = {
     .name = "taint",
     .summary = "taint devices and show which pods that evicts",
     .chapter = CLI_DEVICES,
+    .everyday = true,
     .synopsis = "taint DRIVER[/POOL[/DEVICE]]|DEVICE KEY[=VALUE]:EFFECT [OPTIONS]\n"
                 "taint --class CLASS KEY[=VALUE]:EFFECT [OPTIONS]",
     .text = "Creates a DeviceTaintRule after showing which pods it evicts. Effects: NoSchedule "

@@ -23,6 +23,7 @@ const struct cli_verb who_verb = {
     .name = "who",
     .summary = "show which claims and pods hold devices",
     .chapter = CLI_DEVICES,
+    .everyday = true,
     .synopsis = "who [DEVICE…] [OPTIONS]",
     .text = "Shows the holders of devices: DRIVER/POOL/DEVICE, POOL/DEVICE, NODE/DEVICE or DEVICE; "
             "without a name, of all "

@@ -90,6 +90,7 @@ struct cli_verb {
     const char *text;
     const char *examples; // lines to try
     enum cli_chapter chapter;
+    bool everyday;                              // listed by `dray help` without all
     const struct cli_group *groups[CLI_GROUPS]; // NULL ends
     const struct cli_verb *const *subverbs;     // NULL ends; groups and run are theirs
     // Words that are not options: at least and at most so many (most 0: no bound) of what `word`

@@ -37,6 +37,7 @@ const struct cli_verb apply_verb = {
     .name = "apply",
     .summary = "create or update objects from files",
     .chapter = CLI_OBJECTS,
+    .everyday = true,
     .synopsis = "apply -f FILE… [OPTIONS]",
     .text = "Creates or updates the objects of files by server-side apply. Prints created, "
             "configured or unchanged for each, or "

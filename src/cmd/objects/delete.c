@@ -46,6 +46,7 @@ const struct cli_verb delete_verb = {
     .name = "delete",
     .summary = "delete objects and wait until they are gone",
     .chapter = CLI_OBJECTS,
+    .everyday = true,
     .synopsis = "delete KIND NAME… [OPTIONS]\ndelete KIND/NAME… [OPTIONS]\n"
                 "delete KIND --all|-l LABELS [OPTIONS]\ndelete -f FILE… [OPTIONS]",
     .text = "Deletes objects by name, by label or from files, and waits until they are gone.",

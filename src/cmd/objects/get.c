@@ -33,6 +33,7 @@ const struct cli_verb get_verb = {
     .name = "get",
     .summary = "show objects of any kind",
     .chapter = CLI_OBJECTS,
+    .everyday = true,
     .synopsis = "get KIND[,KIND…] [NAME…] [OPTIONS]\nget KIND/NAME… [OPTIONS]",
     .text = "Shows objects of any kind that the server has. KIND is a plural, a singular, a short "
             "name or a kind, with a group "
