@@ -14,11 +14,8 @@
 #include "client/client.h"
 #include "driver/profile.h"
 
-// Labels of simulated nodes, the first of them a taint, too; and a pod's annotation: how long it
-// runs there, as 90s or 1h30m.
-#define NODE_SIMULATED "dray.dev/simulated"
-#define NODE_PROFILE   "dray.dev/profile"
-#define POD_RUN_TIME   "dray.dev/run-time"
+// A pod's annotation: how long it runs on a simulated node, as 90s or 1h30m.
+#define POD_RUN_TIME "dray.dev/run-time"
 
 struct sim_nodes;
 

@@ -401,6 +401,16 @@ static void name_addresses(struct running *r, uint16_t port)
     r->public_url = make_url(f, others, port);
 }
 
+// Another cluster of this machine has the port; the kubeconfig names the one that is taken instead.
+static int server_verb_listen_anywhere(struct running *r, uint16_t *ret_port, struct err *err)
+{
+    int ret = http_server_listen_tcp(r->http, STR("127.0.0.1:0"), ret_port, err);
+    if (ret == 0)
+        (void)fprintf(stderr, "dray %s: %s is in use; listening on port %u instead\n", r->verb,
+                      r->flags.listen, (unsigned)*ret_port);
+    return ret;
+}
+
 static int open_doors(struct running *r, struct err *err)
 {
     const struct server_flags *f = &r->flags;
@@ -417,7 +427,7 @@ static int open_doors(struct running *r, struct err *err)
     uint16_t port = 0;
     int ret = http_server_listen_tcp(r->http, str_z(f->listen), &port, err);
     if (ret == -EADDRINUSE && f->any_port)
-        ret = http_server_listen_tcp(r->http, STR("127.0.0.1:0"), &port, err);
+        ret = server_verb_listen_anywhere(r, &port, err);
     if (ret < 0)
         return ret;
     name_addresses(r, port);

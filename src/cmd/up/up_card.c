@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/match/label.h"
+#include "api/match/node.h"
 #include "cmd/common.h"
 #include "net/address.h"
 

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "api/match/node.h"
 #include "node/machine/sim_int.h"
 
 #include "base/banned.h"
