@@ -141,7 +141,7 @@ static int plan_read_cluster(const struct plan_args *a, struct plan_world *w)
     struct err err = {0};
     int r = common_open(&c, &err);
     if (r == 0)
-        r = device_verb_read_world(&c, w, DEVICE_WORLD_ALL, &err);
+        r = device_verb_read_world(&c, w, DEVICE_WORLD_ALL, common_namespace(&c), &err);
     if (r == 0 && cluster_features(&c, &offered, NULL) == 0)
         plan_args_gates = offered;
     cluster_close(&c);

@@ -93,6 +93,8 @@ static int verb_who(void)
     struct err err = {0};
     bool held = false;
     int r = device_verb_open(&s, DEVICE_WORLD_DEVICES, &err);
+    if (r == -ERR_FORBIDDEN)
+        return device_verb_answer_limited("who", &s, &err);
     if (r == 0)
         r = device_verb_inventory(&s, &inv, &err);
     if (r == 0)
