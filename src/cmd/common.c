@@ -20,7 +20,7 @@ struct common common;
 
 static const struct cli_option cluster_options[] = {
     {"--namespace", "-n", "NAME", "use this namespace; default: the context's",
-     .text = &common.namespace},
+     .text = &common.namespace, .names = "namespaces"},
     {"--context", NULL, "NAME", "use this context of the kubeconfig; default: its current one",
      .text = &common.context},
     {"--kubeconfig", NULL, "FILE",
@@ -30,6 +30,20 @@ static const struct cli_option cluster_options[] = {
      "use colors: auto (on a terminal, unless NO_COLOR is set), always, never",
      .text = &common.color, .choices = "auto always never"},
 };
+
+int common_take_dry_run(const struct cli_option *o, const char *value, struct err *err)
+{
+    static const char *const words[] = {"none", "false", "true", "client", "server"};
+    for (size_t i = 0; value && i < array_len(words); i++)
+        if (strcmp(value, words[i]) == 0) {
+            common.dry_run = i > 1;
+            return 0;
+        }
+    common.dry_run = true;
+    return value
+               ? err_set(err, ERR_INVALID, "%s is none, client or server, not '%s'", o->name, value)
+               : 0;
+}
 
 static const struct cli_option connect_options[] = {
     {"--kubeconfig", NULL, "FILE",

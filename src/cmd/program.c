@@ -6,6 +6,7 @@
 
 #include "cmd/common.h"
 #include "cmd/run/process.h"
+#include "cmd/tools/complete_names.h"
 #include "cmd/verb.h"
 #include "cmd/version.h"
 #include "view/term.h"
@@ -60,7 +61,8 @@ const struct cli_program program = {.verbs = verbs,
                                     .n = array_len(verbs),
                                     .leading = &common_cluster,
                                     .version = DRAY_VERSION,
-                                    .begin = process_begin};
+                                    .begin = process_begin,
+                                    .names = complete_names_of};
 
 static int help_print_page(struct sbuf *out)
 {

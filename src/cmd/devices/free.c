@@ -11,10 +11,10 @@ static int verb_free(void);
 
 static const struct cli_option free_options[] = {
     {"--class", NULL, "CLASS", "show devices of this DeviceClass, node by node",
-     .text = &class_name},
+     .text = &class_name, .names = "deviceclasses"},
     {"--cel", NULL, "EXPR", "show devices for which this CEL expression is true",
      .text = &expression},
-    {"--node", NULL, "NODE", "show devices of this node", .text = &node},
+    {"--node", NULL, "NODE", "show devices of this node", .text = &node, .names = "nodes"},
     DEVICE_SNAPSHOT_OPTION,
 };
 static const struct cli_group free_group = CLI_GROUP("Options", free_options);

@@ -43,7 +43,7 @@ static const struct cli_option plan_file_options[] = {
      .needs = "--filename"},
     {"--policy", NULL, "POLICY", "choose nodes and devices by this policy; default pack",
      .text = &plan_args.policy, .choices = "pack spread first"},
-    {"--node", NULL, "NODE", "use this node only", .text = &plan_args.node},
+    {"--node", NULL, "NODE", "use this node only", .text = &plan_args.node, .names = "nodes"},
     {"--features", NULL, "A,B", "enable more features: names, gates, or all",
      .text = &plan_args.features},
 };

@@ -65,6 +65,7 @@ const struct cli_verb request_verb = {
     .groups = {&device_group, &make_group, &common_cluster},
     .take_word = request_take_word,
     .take_unknown = request_take_condition,
+    .word_names = "deviceclasses",
     .run = verb_request,
 };
 

@@ -34,6 +34,7 @@ const struct cli_verb who_verb = {
         "dray who gpu-0\ndray who gpu.example.com/n1/gpu-0 -o wide\ndray who --snapshot bug.json",
     .groups = {&who_group, &common_output, &common_cluster},
     .words = &words,
+    .word_names = "devices",
     .run = verb_who,
 };
 

@@ -61,6 +61,7 @@ const struct cli_verb why_verb = {
     .words_least = 1,
     .words_most = 2,
     .check = why_check,
+    .word_names = "pods",
     .run = verb_why,
 };
 

@@ -15,7 +15,7 @@
 
 static struct {
     struct cli_texts files;
-    bool recursive, force, dry_run;
+    bool recursive, force;
     const char *manager;
 } args = {.manager = "dray"};
 
@@ -29,7 +29,7 @@ static const struct cli_option apply_options[] = {
      .flag = &args.force},
     {"--field-manager", NULL, "NAME", "set the name of the field manager; default dray",
      .text = &args.manager},
-    {"--dry-run", NULL, NULL, "send the request without changing anything", .flag = &args.dry_run},
+    COMMON_DRY_RUN,
 };
 static const struct cli_group apply_group = CLI_GROUP("Options", apply_options);
 
@@ -46,6 +46,7 @@ const struct cli_verb apply_verb = {
                 "dray apply -f manifests/ -R -n team-a\n"
                 "dray get pod a -o yaml | dray apply -f - --force-conflicts",
     .groups = {&apply_group, &common_cluster},
+    .kubectl = "-k --kustomize --prune -l --selector --server-side --validate",
     .run = verb_apply,
 };
 
@@ -84,7 +85,7 @@ static void add_apply_query(struct sbuf *target)
     client_escape(target, str_z(args.manager));
     if (args.force)
         sbuf_addz(target, "&force=true");
-    if (args.dry_run)
+    if (common.dry_run)
         sbuf_addz(target, "&dryRun=All");
 }
 
@@ -125,7 +126,7 @@ static int apply_one_object(struct applying *a, const yyjson_val *object, struct
         what = "created";
     else if (json_equal(before.root, after.root))
         what = "unchanged";
-    printf("%s/%.*s %s%s\n", name.p, STR_ARG(t.name), what, args.dry_run ? " (dry run)" : "");
+    printf("%s/%.*s %s%s\n", name.p, STR_ARG(t.name), what, common.dry_run ? " (dry run)" : "");
     a->applied++;
     return 0;
 }

@@ -39,6 +39,7 @@ static const struct cli_option delete_options[] = {
      .duration_ns = &args.timeout_ns},
     {"--ignore-not-found", NULL, NULL, "do not fail if an object does not exist",
      .flag = &args.ignore_not_found},
+    COMMON_DRY_RUN,
 };
 static const struct cli_group delete_group = CLI_GROUP("Options", delete_options);
 
@@ -57,6 +58,7 @@ const struct cli_verb delete_verb = {
     .groups = {&delete_group, &common_list, &common_cluster},
     .words = &args.words,
     .kinds = true,
+    .kubectl = "-k --kustomize --now --field-selector",
     .run = verb_delete,
 };
 
@@ -98,6 +100,11 @@ static void add_options(struct sbuf *body)
         json_write_key(&w, STR("gracePeriodSeconds"));
         json_write_i64(&w, grace_s);
     }
+    if (common.dry_run) {
+        json_write_array_in(&w, "dryRun");
+        json_write_str(&w, STR("All"));
+        json_write_array_end(&w);
+    }
     json_write_object_end(&w);
 }
 
@@ -131,7 +138,8 @@ static int delete_one_object(struct deleting *d, const struct target *t, struct 
     }
     if (r < 0)
         return r;
-    printf("%s \"%.*s\" %s\n", name.p, STR_ARG(t->name), args.force ? "force deleted" : "deleted");
+    printf("%s \"%.*s\" %s%s\n", name.p, STR_ARG(t->name), args.force ? "force deleted" : "deleted",
+           common.dry_run ? " (dry run)" : "");
     (void)fflush(stdout);
     struct going g = {.target = *t};
     g.target.name = arena_str(&d->arena, t->name);
@@ -175,7 +183,7 @@ static int wait_all(struct deleting *d, struct err *err)
     int r = 0;
     if (args.timeout_ns)
         deadline_ns = exec_now_ns(loop_exec(d->c->loop)) + args.timeout_ns;
-    for (size_t i = 0; i < d->going.n && args.wait && r == 0; i++) {
+    for (size_t i = 0; i < d->going.n && args.wait && !common.dry_run && r == 0; i++) {
         const struct going *g = &d->going.p[i];
         r = wait_gone(d->c, &g->target, g->namespace, g->uid, deadline_ns, err);
         if (r == -ERR_TIMEOUT)

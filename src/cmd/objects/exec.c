@@ -45,6 +45,7 @@ const struct cli_verb exec_verb = {
     .groups = {&exec_group, &common_cluster},
     .words = &args.words,
     .behind = &args.command,
+    .word_names = "pods",
     .run = verb_exec,
 };
 

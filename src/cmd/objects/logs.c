@@ -46,6 +46,8 @@ const struct cli_verb logs_verb = {
                 "dray logs trainer --previous",
     .groups = {&logs_group, &common_cluster},
     .words = &args.words,
+    .word_names = "pods",
+    .kubectl = "-l --selector --all-containers --prefix --max-log-requests --all-pods",
     .run = verb_logs,
 };
 

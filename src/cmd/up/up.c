@@ -221,7 +221,7 @@ static const struct cli_option up_options[] = {
     {"--sim", NULL, "PROFILE[,PROFILE…]",
      "simulate nodes of these profiles or YAML files, or none; default example-gpu, with --agent "
      "none; 'list' shows the profiles",
-     .text = &up_cluster.asked.sim},
+     .text = &up_cluster.asked.sim, .names = "profiles"},
     {"--nodes", NULL, "N", "simulate this many nodes of each profile; default 3",
      .size = &up_cluster.asked.nodes, .most = 100000},
     {"--sim-run-time", NULL, "TIME",
