@@ -149,13 +149,15 @@ static int name_mistake(struct err *err)
 }
 
 // apply_on_object goes on after a failure: the others may be good.
-static int apply_on_object(void *arg, const yyjson_val *object, struct err *err)
+static int apply_on_object(void *arg, const struct manifest *m, struct err *err)
 {
     struct applying *a = arg;
-    int r = apply_one_object(a, object, err);
+    int r = apply_one_object(a, m->object, err);
     if (r == 0)
         return 0;
     (void)name_mistake(err);
+    (void)err_wrap(err, "%s:%zu", strcmp(m->file, "-") == 0 ? "<stdin>" : m->file,
+                   manifest_find_line(m, str_z(err->msg)));
     (void)common_fail("apply", err);
     a->failed = true;
     return r == -ERR_UNAVAILABLE || r == -TLS_WRONG_NAME || r == -ERR_UNAUTHORIZED ? 1 : 0;

@@ -149,12 +149,12 @@ static int delete_one_object(struct deleting *d, const struct target *t, struct 
     return 0;
 }
 
-static int delete_on_object(void *arg, const yyjson_val *object, struct err *err)
+static int delete_on_object(void *arg, const struct manifest *m, struct err *err)
 {
     struct deleting *d = arg;
     struct target t = {0};
     struct str namespace = {0};
-    int r = manifests_target(d->c, object, &t, &namespace, err);
+    int r = manifests_target(d->c, m->object, &t, &namespace, err);
     return r < 0 ? r : delete_one_object(d, &t, namespace, err);
 }
 
