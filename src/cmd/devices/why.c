@@ -38,6 +38,7 @@ const struct cli_verb why_verb = {
     .name = "why",
     .summary = "explain why a pod, claim or group waits and what would help",
     .chapter = CLI_PLANNING,
+    .everyday = true,
     .synopsis = "why [pod/|claim/|podgroup/][NAMESPACE/]NAME [OPTIONS]\n"
                 "why pod|claim|podgroup NAME [OPTIONS]\n"
                 "why [pod/|claim/][NAMESPACE/]NAME -f FILE… [OPTIONS]",
@@ -60,6 +61,7 @@ const struct cli_verb why_verb = {
     .words_least = 1,
     .words_most = 2,
     .check = why_check,
+    .word_names = "pods",
     .run = verb_why,
 };
 

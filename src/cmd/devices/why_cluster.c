@@ -10,6 +10,7 @@
 
 #include "cmd/cluster.h"
 #include "cmd/common.h"
+#include "cmd/devices/why_limited.h"
 #include "cmd/devices/why_show.h"
 #include "cmd/local.h"
 #include "cmd/verb.h"
@@ -98,10 +99,11 @@ static int scheduler_of(struct cluster *c, const struct why_question *q, struct 
 
 static bool why_cluster_is_synced(void *arg)
 {
-    return sched_synced(arg);
+    return sched_synced(arg) || sched_is_forbidden(arg);
 }
 
 // ask_cluster lets a scheduler of our own look at any cluster: it stands by, so nothing is written.
+// Without an answer at the end, one has been printed: it returns one of VERB_*.
 static int ask_cluster(struct why_question *q, struct sbuf *answer, struct sbuf *events,
                        struct err *err)
 {
@@ -129,12 +131,14 @@ static int ask_cluster(struct why_question *q, struct sbuf *answer, struct sbuf 
         r = cluster_wait(&c, why_cluster_is_synced, s, err);
     }
     if (r == 0)
-        r = -ERR_UNAVAILABLE;
+        r = sched_is_forbidden(s) ? -ERR_FORBIDDEN : -ERR_UNAVAILABLE;
     for (int i = 0; i < SLICES_MAX && r == -ERR_UNAVAILABLE; i++)
         r = sched_explain(s, q->kind, q->namespace, q->name, answer, err);
     sched_free(s);
     sbuf_clear(&name);
-    if (r == 0 && events_target(q, answer, &name))
+    if (r == -ERR_FORBIDDEN)
+        r = why_limited(&c, q, err);
+    if (r == 0 && answer->n && events_target(q, answer, &name))
         (void)!cluster_get(&c, name.p, events, NULL);
     cluster_close(&c);
     return r;
@@ -185,7 +189,9 @@ int why_cluster(const struct why_question *asked)
         sbuf_clear(&events);
         r = ask_cluster(q, &answer, &events, &err);
     }
-    if (r == 0 && q->json)
+    if (r == 0 && !answer.n)
+        r = VERB_OK;
+    else if (r == 0 && q->json)
         printf("%.*s\n", STR_ARG(sbuf_str(&answer)));
     else if (r == 0)
         r = show_answer(q, &answer, &events, &err);
