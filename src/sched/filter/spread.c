@@ -129,42 +129,92 @@ enum why spread_filter(struct attempt *a, const struct sched_node *n, struct ref
     return WHY_NONE;
 }
 
-static double raw_score(const struct attempt *a, const struct sched_node *n, size_t nodes,
-                        bool *ret_ignored)
+// --- Scores --------------------------------------------------------------------------------------
+
+bool spread_is_soft(const struct attempt *a)
+{
+    for (size_t i = 0; i < a->spreads_len; i++)
+        if (!a->spreads[i].hard)
+            return true;
+    return false;
+}
+
+// spread_is_ignored: the node lacks the key of a constraint that is a preference.
+static bool spread_is_ignored(const struct attempt *a, const struct sched_node *n)
+{
+    for (size_t i = 0; i < a->spreads_len; i++)
+        if (!a->spreads[i].hard &&
+            !api_map_find(&n->api->metadata.labels, a->spreads[i].api->topology_key))
+            return true;
+    return false;
+}
+
+static bool spread_is_by_host(const struct spread *s)
+{
+    return str_eqz(s->api->topology_key, "kubernetes.io/hostname");
+}
+
+// spread_size: how many domains the nodes that are scored are in.
+static size_t spread_size(const struct attempt *a, const struct spread *s,
+                          struct sched_node *const *nodes, size_t n)
+{
+    struct domain_set MAP(bool) seen = {0};
+    size_t size = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (spread_is_ignored(a, nodes[i]))
+            continue;
+        if (spread_is_by_host(s))
+            size++;
+        else
+            *map_put(&seen, *api_map_find(&nodes[i]->api->metadata.labels, s->api->topology_key)) =
+                true;
+    }
+    size += map_len(&seen);
+    map_done(&seen);
+    return size;
+}
+
+// spread_count_on counts matching pods on one node, whether or not it is in the counts.
+static int64_t spread_count_on(const struct attempt *a, const struct spread *s,
+                               const struct sched_node *n)
+{
+    int64_t count = 0;
+    for (size_t i = 0; !counts_none(a, s->api) && i < n->pods.n; i++) {
+        const struct api_pod *pod = n->pods.p[i]->api;
+        count += n->pods.p[i] != a->pod && !pod->metadata.deletion_timestamp.set &&
+                 str_eq(pod->metadata.namespace, a->api->metadata.namespace) &&
+                 spread_matches_pod(a, s->api, pod);
+    }
+    return count;
+}
+
+static double spread_raw_score(const struct attempt *a, const struct sched_node *n,
+                               const size_t *sizes)
 {
     double sum = 0;
-    *ret_ignored = false;
     for (size_t i = 0; i < a->spreads_len; i++) {
         const struct spread *s = &a->spreads[i];
         if (s->hard)
             continue;
         const struct str *value = api_map_find(&n->api->metadata.labels, s->api->topology_key);
-        if (!value) {
-            *ret_ignored = true;
-            return 0;
-        }
-        bool host = str_eqz(s->api->topology_key, "kubernetes.io/hostname");
-        size_t size = host ? nodes : map_len(&s->counts);
         const int64_t *have = map_get(&s->counts, *value);
-        sum += (double)(have ? *have : 0) * log((double)size + 2) + (double)(s->api->max_skew - 1);
+        int64_t count = spread_is_by_host(s) ? spread_count_on(a, s, n) : have ? *have : 0;
+        sum += (double)count * log((double)sizes[i] + 2) + (double)(s->api->max_skew - 1);
     }
     return sum;
 }
 
 void spread_score(const struct attempt *a, struct sched_node *const *nodes, size_t n, int64_t *ret)
 {
-    bool soft = false;
-    int64_t least = INT64_MAX;
-    int64_t most = 0;
+    int64_t least = INT64_MAX, most = 0;
+    size_t *sizes = arena_array(a->arena, size_t, a->spreads_len);
     for (size_t i = 0; i < a->spreads_len; i++)
-        soft |= !a->spreads[i].hard;
+        sizes[i] = a->spreads[i].hard ? 0 : spread_size(a, &a->spreads[i], nodes, n);
     for (size_t i = 0; i < n; i++) {
-        bool ignored = true;
-        ret[i] = soft ? llround(raw_score(a, nodes[i], n, &ignored)) : 0;
-        if (ignored) {
-            ret[i] = -1;
+        ret[i] =
+            spread_is_ignored(a, nodes[i]) ? -1 : llround(spread_raw_score(a, nodes[i], sizes));
+        if (ret[i] < 0)
             continue;
-        }
         least = ret[i] < least ? ret[i] : least;
         most = ret[i] > most ? ret[i] : most;
     }
