@@ -106,7 +106,9 @@ struct sched_pod {
     size_t needs_len;
     struct pod_port *ports; // sorted
     size_t ports_len;
-    int64_t nonzero[2];      // cpu, memory for scoring: containers that ask for none count a little
+    int64_t nonzero[2]; // cpu, memory for scoring: containers that ask for none count a little
+    // The same without pod-level resources: as kube-scheduler scores the pod that is to be placed.
+    int64_t nonzero_own[2];
     struct sched_node *node; // where it counts, NULL: nowhere
     bool assumed;            // the node is ours, the API does not say so yet
     bool strange;            // it asks for a resource that had no number

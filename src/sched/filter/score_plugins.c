@@ -32,7 +32,7 @@ static void score_least_allocated(const struct score_question *q, int64_t *v)
         int64_t sum = 0, parts = 0;
         for (size_t r = 0; r < array_len(score_resources); r++) {
             int64_t all = amount_at(&q->nodes[i]->allocatable, score_resources[r]);
-            int64_t used = amount_add(q->nodes[i]->nonzero[r], a->pod->nonzero[r]);
+            int64_t used = amount_add(q->nodes[i]->nonzero[r], a->pod->nonzero_own[r]);
             if (all == 0)
                 continue;
             sum += used > all ? 0 : (int64_t)((__int128)(all - used) * SCORE_TOP / all);
