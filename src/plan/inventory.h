@@ -22,10 +22,11 @@ enum inventory_state {
     INVENTORY_BLOCKED, // not held, but other claims have what it is made of (counters)
     INVENTORY_TAINTED, // not held, and only claims that tolerate its taints can
     INVENTORY_LOST,    // published, but of a pool that does not count or a node that is not there
+    INVENTORY_BROKEN,  // in use, and tainted or reported unhealthy by its driver
     INVENTORY_STATES,
 };
 
-// inventory_state_name: free, part, held, blocked, tainted, lost. Static storage.
+// inventory_state_name: free, part, held, blocked, tainted, lost, broken. Static storage.
 const char *inventory_state_name(enum inventory_state s);
 
 // Since when a claim has its devices.
@@ -145,6 +146,9 @@ const struct api_device_attribute *inventory_attribute(const struct inventory_de
 // inventory_value adds an attribute's value as text; lists with commas.
 void inventory_value(const struct api_device_attribute *a, struct sbuf *out);
 
+// inventory_check_cel compiles an expression about devices. Returns 0 or -ERR_INVALID.
+int inventory_check_cel(struct str text, const struct alloc_features *f, struct err *err) MUST_USE;
+
 // --- What is free --------------------------------------------------------------------------------
 
 struct free_question {
@@ -159,9 +163,10 @@ struct free_row {
     struct str node; // empty: devices that several nodes have access to
     size_t devices;
     size_t states[INVENTORY_STATES];
-    size_t failed; // devices on which a selector fails
-    size_t fits;   // so many more claims for one such device would the scheduler serve
-    bool more;     // at least as many: the bound on claims or time was reached
+    size_t failed;        // devices on which a selector fails
+    size_t fits;          // so many more claims for one such device would the scheduler serve
+    size_t fits_tolerant; // … of pods that tolerate the taints administrators set on nodes
+    bool more;            // at least as many: the bound on claims or time was reached
 };
 
 struct free_answer {

@@ -25,43 +25,68 @@ static void devices_add_count(struct view_table *t, size_t n, enum view_style st
     view_table_cellf(t, n ? style : VIEW_DIM, "%zu", n);
 }
 
-// States that no device is in can be left out where there is no room.
-static void state_columns(struct view_table *t, const struct view_free *all, size_t n)
+static const char *const devices_state_heads[INVENTORY_STATES] = {
+    "FREE", "PART", "HELD", "BLOCKED", "TAINTED", "LOST", "BROKEN"};
+static const enum view_style devices_state_styles[INVENTORY_STATES] = {
+    VIEW_GOOD, VIEW_GOOD, VIEW_PLAIN, VIEW_WARN, VIEW_WARN, VIEW_BAD, VIEW_BAD};
+
+// Columns that are there only when they say something.
+struct state_shown {
+    bool broken, tolerant;
+};
+
+static struct state_shown state_shown_of(const struct view_free *all, size_t n)
 {
-    static const char *const names[INVENTORY_STATES] = {"FREE",    "PART",    "HELD",
-                                                        "BLOCKED", "TAINTED", "LOST"};
+    struct state_shown s = {0};
+    for (size_t i = 0; i < n; i++) {
+        s.broken |= all[i].answer->total.states[INVENTORY_BROKEN] > 0;
+        s.tolerant |= all[i].answer->total.fits_tolerant > all[i].answer->total.fits;
+    }
+    return s;
+}
+
+// States that no device is in can be left out where there is no room.
+static struct state_shown state_columns(struct view_table *t, const struct view_free *all, size_t n)
+{
+    struct state_shown shown = state_shown_of(all, n);
     view_table_column(t, STR("DEVICES"), VIEW_COLUMN_RIGHT);
     for (size_t i = 0; i < INVENTORY_STATES; i++) {
         size_t devices = 0;
         for (size_t k = 0; k < n; k++)
             devices += all[k].answer->total.states[i];
         bool spare = devices == 0 && i != INVENTORY_FREE && i != INVENTORY_HELD;
-        view_table_column(t, str_z(names[i]), VIEW_COLUMN_RIGHT | (spare ? VIEW_COLUMN_SPARE : 0));
+        if (i != INVENTORY_BROKEN || shown.broken)
+            view_table_column(t, str_z(devices_state_heads[i]),
+                              VIEW_COLUMN_RIGHT | (spare ? VIEW_COLUMN_SPARE : 0));
     }
     view_table_column(t, STR("FITS"), VIEW_COLUMN_RIGHT);
+    if (shown.tolerant)
+        view_table_column(t, STR("TOLERANT"), VIEW_COLUMN_RIGHT);
+    return shown;
 }
 
-static void state_cells(struct view_table *t, const struct free_row *r)
+static void state_cells(struct view_table *t, const struct free_row *r, struct state_shown shown)
 {
-    static const enum view_style styles[INVENTORY_STATES] = {VIEW_GOOD, VIEW_GOOD, VIEW_PLAIN,
-                                                             VIEW_WARN, VIEW_WARN, VIEW_BAD};
     devices_add_count(t, r->devices, VIEW_PLAIN);
     for (size_t i = 0; i < INVENTORY_STATES; i++)
-        devices_add_count(t, r->states[i], styles[i]);
+        if (i != INVENTORY_BROKEN || shown.broken)
+            devices_add_count(t, r->states[i], devices_state_styles[i]);
     view_table_cellf(t, r->fits ? VIEW_GOOD : VIEW_BAD, "%zu%s", r->fits, r->more ? "+" : "");
+    if (shown.tolerant)
+        devices_add_count(t, r->fits_tolerant, VIEW_PLAIN);
 }
 
 void view_free_classes(struct view_table *t, const struct view_free *all, size_t n)
 {
     view_table_column(t, STR("CLASS"), VIEW_COLUMN_WHOLE);
-    state_columns(t, all, n);
+    struct state_shown shown = state_columns(t, all, n);
     view_table_column(t, STR("NODES"), VIEW_COLUMN_RIGHT | VIEW_COLUMN_SPARE);
     for (size_t i = 0; i < n; i++) {
         size_t places = 0;
         for (size_t k = 0; k < all[i].answer->rows_len; k++)
             places += all[i].answer->rows[k].fits > 0;
         view_table_cell(t, all[i].class_name.n ? all[i].class_name : STR("(any)"), VIEW_PLAIN);
-        state_cells(t, &all[i].answer->total);
+        state_cells(t, &all[i].answer->total, shown);
         devices_add_count(t, places, VIEW_PLAIN);
     }
 }
@@ -84,18 +109,18 @@ static void names_cell(struct view_table *t, const struct view_free *f, struct s
 void view_free_nodes(struct view_table *t, const struct view_free *f)
 {
     view_table_column(t, STR("NODE"), VIEW_COLUMN_WHOLE);
-    state_columns(t, f, 1);
+    struct state_shown shown = state_columns(t, f, 1);
     view_table_column(t, STR("FREE NOW"), 0);
     for (size_t i = 0; i < f->answer->rows_len; i++) {
         const struct free_row *r = &f->answer->rows[i];
         view_table_cell(t, r->node.n ? r->node : STR("(network)"), VIEW_PLAIN);
-        state_cells(t, r);
+        state_cells(t, r, shown);
         names_cell(t, f, r->node);
     }
     if (f->answer->rows_len == 1)
         return;
     view_table_cell(t, STR("(all)"), VIEW_HEAD);
-    state_cells(t, &f->answer->total);
+    state_cells(t, &f->answer->total, shown);
     view_table_cell(t, (struct str){0}, VIEW_PLAIN);
 }
 
@@ -143,9 +168,7 @@ static void holder_cells(struct view_table *t, const struct inventory *inv,
 
 static enum view_style state_style(const struct inventory_device *d)
 {
-    static const enum view_style styles[INVENTORY_STATES] = {VIEW_GOOD, VIEW_GOOD, VIEW_PLAIN,
-                                                             VIEW_WARN, VIEW_WARN, VIEW_BAD};
-    return d->unhealthy ? VIEW_BAD : styles[d->state];
+    return d->unhealthy ? VIEW_BAD : devices_state_styles[d->state];
 }
 
 static void device_cells(struct view_table *t, const struct inventory_device *d)

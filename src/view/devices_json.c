@@ -33,6 +33,7 @@ static void free_row(struct json_writer *w, const struct free_row *r)
     for (size_t i = 0; i < INVENTORY_STATES; i++)
         devices_json_write_number(w, inventory_state_name((enum inventory_state)i), r->states[i]);
     devices_json_write_number(w, "fits", r->fits);
+    devices_json_write_number(w, "fitsTolerant", r->fits_tolerant);
     json_write_key(w, STR("fitsMore"));
     json_write_bool(w, r->more);
     if (r->failed)

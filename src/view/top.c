@@ -12,7 +12,7 @@
 #define MARKS_MIN     8
 #define NUMBERS_WIDTH 23 // of the columns between a node's name and its marks, with the gaps
 
-static const char marks[INVENTORY_STATES] = {'.', '+', '#', '~', '!', 'x'};
+static const char marks[INVENTORY_STATES] = {'.', '+', '#', '~', '!', 'x', '%'};
 
 // --- Order ---------------------------------------------------------------------------------------
 

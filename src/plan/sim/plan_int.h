@@ -178,4 +178,7 @@ void units_collect(struct plan *p);
 // units_is_fresh: a pod that is not in the cluster yet. Those of a cluster have a UID.
 bool units_is_fresh(const struct plan_object *o);
 
+// units_is_new_claim: a claim of a file that the cluster does not have.
+bool units_is_new_claim(const struct plan_object *o);
+
 #endif
