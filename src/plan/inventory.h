@@ -76,6 +76,7 @@ struct inventory_device {
     uint32_t first_hold, holds_len;       // in inventory.holds
     size_t number;                        // in the allocator's snapshot
     enum inventory_state state;
+    bool simulated; // its node exists only in the API
     bool shared;    // may be allocated several times
     bool unhealthy; // a driver reports a problem
     struct str why; // for all states but free, part and held
@@ -137,6 +138,11 @@ size_t inventory_find(const struct inventory *inv, struct str name,
 
 // inventory_name adds driver/pool/device.
 void inventory_name(const struct alloc_device_id *id, struct sbuf *out);
+
+// inventory_simulated reports whether a node exists only in the API. INVENTORY_SIMULATED follows the
+// names of such nodes in tables.
+#define INVENTORY_SIMULATED " (simulated)"
+bool inventory_simulated(const struct inventory *inv, struct str node);
 
 // inventory_attribute finds an attribute of a device by its qualified name, or NULL. Names without
 // a domain are the driver's.

@@ -18,6 +18,11 @@
 #define TOPO_PLACES       18U // NUMA node and PCIe root
 #define TOPO_SOCKET_WIDTH 8U
 
+static void devices_add_node(struct view_table *t, struct str node, bool simulated)
+{
+    view_table_cellf(t, VIEW_PLAIN, "%.*s%s", STR_ARG(node), simulated ? INVENTORY_SIMULATED : "");
+}
+
 // --- Free ----------------------------------------------------------------------------------------
 
 static void devices_add_count(struct view_table *t, size_t n, enum view_style style)
@@ -113,7 +118,8 @@ void view_free_nodes(struct view_table *t, const struct view_free *f)
     view_table_column(t, STR("FREE NOW"), 0);
     for (size_t i = 0; i < f->answer->rows_len; i++) {
         const struct free_row *r = &f->answer->rows[i];
-        view_table_cell(t, r->node.n ? r->node : STR("(network)"), VIEW_PLAIN);
+        devices_add_node(t, r->node.n ? r->node : STR("(network)"),
+                         inventory_simulated(f->inv, r->node));
         state_cells(t, r, shown);
         names_cell(t, f, r->node);
     }
@@ -161,7 +167,7 @@ static void holder_cells(struct view_table *t, const struct inventory *inv,
     view_table_cell(t, namespace, VIEW_PLAIN);
     view_table_cell(t, c->claim->metadata.name, VIEW_PLAIN);
     view_table_cell(t, c->pods.n ? c->pods : STR("-"), c->pods.n ? VIEW_PLAIN : VIEW_WARN);
-    view_table_cell(t, node.n ? node : c->node, VIEW_PLAIN);
+    devices_add_node(t, node.n ? node : c->node, inventory_simulated(inv, node.n ? node : c->node));
     view_table_cell(t, sbuf_str(&since), VIEW_PLAIN);
     view_table_cell(t, sbuf_str(&share), VIEW_PLAIN);
 }
@@ -202,7 +208,7 @@ void view_who(struct view_table *t, const struct inventory *inv, const uint32_t 
         device_cells(t, d);
         for (size_t k = 0; k < 3; k++)
             view_table_cell(t, k == 0 && d->why.n ? d->why : STR("-"), VIEW_DIM);
-        view_table_cell(t, d->node, VIEW_PLAIN);
+        devices_add_node(t, d->node, d->simulated);
         view_table_cell(t, STR("-"), VIEW_DIM);
         view_table_cell(t, (struct str){0}, VIEW_PLAIN);
     }

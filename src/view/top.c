@@ -3,6 +3,7 @@
 // The picture of `dray top`, from an inventory.
 #include "view/top.h"
 
+#include "api/match/node.h"
 #include "view/devices.h"
 #include "view/human.h"
 
@@ -89,11 +90,13 @@ static void node_columns(struct view_table *t)
 }
 
 // How many marks a line has room for beside its name and numbers.
-static uint32_t marks_room(const struct top_look *look, const struct line *lines, size_t n)
+static uint32_t marks_room(const struct inventory *inv, const struct top_look *look,
+                           const struct line *lines, size_t n)
 {
     size_t name = strlen("NODE");
     for (size_t i = 0; i < n; i++) {
-        size_t width = view_width(lines[i].name);
+        bool simulated = node_is_simulated(inv->nodes[lines[i].at].node);
+        size_t width = view_width(lines[i].name) + (simulated ? strlen(INVENTORY_SIMULATED) : 0);
         name = width > name ? width : name;
     }
     size_t used = name + NUMBERS_WIDTH, columns = look->term.columns;
@@ -108,7 +111,8 @@ static void top_add_node_cells(struct view_table *t, const struct inventory *inv
     const struct inventory_node *n = &inv->nodes[at];
     char drawn[MARKS_MAX];
     uint32_t free = states_of(inv, n, INVENTORY_FREE) + states_of(inv, n, INVENTORY_PART);
-    view_table_cell(t, n->name, VIEW_PLAIN);
+    view_table_cellf(t, VIEW_PLAIN, "%.*s%s", STR_ARG(n->name),
+                     node_is_simulated(n->node) ? INVENTORY_SIMULATED : "");
     view_table_cellf(t, VIEW_PLAIN, "%u", n->devices);
     view_table_cellf(t, free ? VIEW_GOOD : VIEW_DIM, "%u", free);
     view_table_cellf(t, VIEW_PLAIN, "%u", states_of(inv, n, INVENTORY_HELD));
@@ -209,7 +213,7 @@ static void fill_table(struct view_table *t, const struct inventory *inv,
         view_who(t, inv, devices, n, look->now);
         return;
     }
-    uint32_t room = marks_room(look, lines, n);
+    uint32_t room = marks_room(inv, look, lines, n);
     node_columns(t);
     for (size_t i = 0; i < n; i++)
         top_add_node_cells(t, inv, lines[i].at, room);

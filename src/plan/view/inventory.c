@@ -4,6 +4,7 @@
 // waiting pods.
 #include "plan/inventory.h"
 
+#include "api/match/node.h"
 #include "plan/sim/plan_int.h"
 
 #include "base/banned.h"
@@ -284,8 +285,10 @@ void inventory_sort_by_node(struct inventory *inv)
         inv->nodes[i].devices = 0;
     }
     for (size_t i = 0; i < inv->devices_len; i++)
-        if (of[i] != UINT32_MAX)
+        if (of[i] != UINT32_MAX) {
+            inv->devices[i].simulated = node_is_simulated(inv->nodes[of[i]].node);
             inv->by_node[inv->nodes[of[i]].first + inv->nodes[of[i]].devices++] = (uint32_t)i;
+        }
 }
 
 // --- Claims --------------------------------------------------------------------------------------
@@ -569,6 +572,14 @@ void inventory_free(struct inventory *inv)
 void inventory_name(const struct alloc_device_id *id, struct sbuf *out)
 {
     sbuf_addf(out, "%.*s/%.*s/%.*s", STR_ARG(id->driver), STR_ARG(id->pool), STR_ARG(id->device));
+}
+
+bool inventory_simulated(const struct inventory *inv, struct str node)
+{
+    for (size_t i = 0; i < inv->nodes_len; i++)
+        if (str_eq(inv->nodes[i].name, node))
+            return node_is_simulated(inv->nodes[i].node);
+    return false;
 }
 
 // The parts of a name: one, two or three.

@@ -135,8 +135,11 @@ static void past_add_claim(struct past *h, const struct inventory *inv,
         events += past_add_events(h, inv, "Pod", m->namespace, pod);
         if (o)
             past_add_entry(h, ((const struct api_pod *)o->value)->status.start_time, "pod status",
-                           "pod %.*s started on %.*s", STR_ARG(pod),
-                           STR_ARG(((const struct api_pod *)o->value)->spec.node_name));
+                           "pod %.*s started on %.*s%s", STR_ARG(pod),
+                           STR_ARG(((const struct api_pod *)o->value)->spec.node_name),
+                           inventory_simulated(inv, ((const struct api_pod *)o->value)->spec.node_name)
+                               ? INVENTORY_SIMULATED
+                               : "");
     }
     past_add_entry(h, m->deletion_timestamp, "metadata", "deletion requested");
     if (!events)
