@@ -201,6 +201,19 @@ void view_history_json(struct json_writer *w, const struct past *h)
         json_write_object_end(w);
     }
     json_write_array_end(w);
+    devices_json_begin_list(w, "holders");
+    for (size_t i = 0; i < h->holders.n; i++) {
+        const struct past_holder *p = &h->holders.p[i];
+        json_write_object_begin(w);
+        json_write_text_if(w, "device", p->device);
+        json_write_text_if(w, "claim", p->claim);
+        json_write_text_if(w, "pods", p->pods);
+        devices_json_write_time(w, "from", p->from);
+        devices_json_write_time(w, "until", p->until);
+        json_write_text_if(w, "end", p->end);
+        json_write_object_end(w);
+    }
+    json_write_array_end(w);
     devices_json_begin_list(w, "unknown");
     for (size_t i = 0; i < h->unknown.n; i++)
         json_write_str(w, h->unknown.p[i]);

@@ -23,7 +23,8 @@ enum plan_kind {
     PLAN_POD,
     PLAN_WORKLOAD, // Deployment, ReplicaSet, StatefulSet, Job
     PLAN_EVENT,
-    PLAN_OTHER, // what the scheduler and the controllers look at, and plans do not
+    PLAN_RECORD, // ConfigMaps: past holders of devices
+    PLAN_OTHER,  // what the scheduler and the controllers look at, and plans do not
 };
 
 // An object as it was read. value is a struct of type, in the hub version.

@@ -158,7 +158,7 @@ void sim_load_world(struct plan *p, struct sim *s, bool (*leave_out)(void *arg, 
     for (size_t i = 0; i < p->world->objects.n; i++) {
         const struct plan_object *o = &p->world->objects.p[i];
         bool skipped = o->gone || o->kind == PLAN_NODE || o->kind == PLAN_WORKLOAD ||
-                       o->kind == PLAN_EVENT ||
+                       o->kind == PLAN_EVENT || o->kind == PLAN_RECORD ||
                        (o->kind == PLAN_POD &&
                         (units_is_fresh(o) || (leave_out && leave_out(arg, o->name)))) ||
                        (o->kind == PLAN_CLAIM && leave_out && units_is_new_claim(o));
