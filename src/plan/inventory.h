@@ -144,6 +144,10 @@ void inventory_name(const struct alloc_device_id *id, struct sbuf *out);
 #define INVENTORY_SIMULATED " (simulated)"
 bool inventory_simulated(const struct inventory *inv, struct str node);
 
+// inventory_wholes gives for each device the one that it is a part of, in arena; itself for one that
+// is no part. Parts draw on the same counters.
+const uint32_t *inventory_wholes(const struct inventory *inv, struct arena *arena);
+
 // inventory_attribute finds an attribute of a device by its qualified name, or NULL. Names without
 // a domain are the driver's.
 const struct api_device_attribute *inventory_attribute(const struct inventory_device *d,

@@ -177,9 +177,10 @@ static enum view_style state_style(const struct inventory_device *d)
     return d->unhealthy ? VIEW_BAD : devices_state_styles[d->state];
 }
 
-static void device_cells(struct view_table *t, const struct inventory_device *d)
+static void device_cells(struct view_table *t, const struct inventory_device *d, bool inside)
 {
     cleanup_sbuf struct sbuf name = {0};
+    sbuf_addz(&name, inside ? "  " : "");
     inventory_name(&d->id, &name);
     view_table_cell(t, sbuf_str(&name), VIEW_PLAIN);
     view_table_cellf(t, state_style(d), "%s%s", inventory_state_name(d->state),
@@ -187,7 +188,7 @@ static void device_cells(struct view_table *t, const struct inventory_device *d)
 }
 
 void view_who(struct view_table *t, const struct inventory *inv, const uint32_t *devices, size_t n,
-              struct moment now)
+              const uint32_t *wholes, struct moment now)
 {
     view_table_column(t, STR("DEVICE"), VIEW_COLUMN_WHOLE);
     view_table_column(t, STR("STATE"), 0);
@@ -199,13 +200,14 @@ void view_who(struct view_table *t, const struct inventory *inv, const uint32_t 
     view_table_column(t, STR("SHARE"), VIEW_COLUMN_WIDE);
     for (size_t i = 0; i < n; i++) {
         const struct inventory_device *d = &inv->devices[devices[i]];
+        bool inside = wholes && wholes[devices[i]] != devices[i];
         for (uint32_t k = d->first_hold; k < d->first_hold + d->holds_len; k++) {
-            device_cells(t, d);
+            device_cells(t, d, inside);
             holder_cells(t, inv, &inv->holds[k], d->node, now);
         }
         if (d->holds_len)
             continue;
-        device_cells(t, d);
+        device_cells(t, d, inside);
         for (size_t k = 0; k < 3; k++)
             view_table_cell(t, k == 0 && d->why.n ? d->why : STR("-"), VIEW_DIM);
         devices_add_node(t, d->node, d->simulated);

@@ -133,14 +133,21 @@ static void devices_json_write_device(struct json_writer *w, const struct invent
     json_write_object_end(w);
 }
 
+void view_who_list_json(struct json_writer *w, const struct inventory *inv, const uint32_t *devices,
+                        size_t n)
+{
+    json_write_array_begin(w);
+    for (size_t i = 0; i < n; i++)
+        devices_json_write_device(w, inv, &inv->devices[devices[i]]);
+    json_write_array_end(w);
+}
+
 void view_who_json(struct json_writer *w, const struct inventory *inv, const uint32_t *devices,
                    size_t n)
 {
     json_write_object_begin(w);
-    devices_json_begin_list(w, "devices");
-    for (size_t i = 0; i < n; i++)
-        devices_json_write_device(w, inv, &inv->devices[devices[i]]);
-    json_write_array_end(w);
+    json_write_key(w, STR("devices"));
+    view_who_list_json(w, inv, devices, n);
     json_write_object_end(w);
 }
 
