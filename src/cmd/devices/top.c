@@ -19,10 +19,10 @@
 
 #include "base/banned.h"
 
-#define TICK_NS   (50 * CLOCK_NS_PER_MS)
-#define REDRAW_NS (CLOCK_NS_PER_SEC / 2) // at the most so often for changes of the cluster
+#define TICK_NS    (50 * CLOCK_NS_PER_MS)
+#define REDRAW_NS  (CLOCK_NS_PER_SEC / 2) // at the most so often for changes of the cluster
 #define FILTER_MAX 64
-#define AGES_NS   (5 * CLOCK_NS_PER_SEC) // ages are drawn again
+#define AGES_NS    (5 * CLOCK_NS_PER_SEC) // ages are drawn again
 
 static bool once, by_device, every_namespace;
 static const char *sort_by;
@@ -45,15 +45,17 @@ const struct cli_verb top_verb = {
     .summary = "watch nodes, devices and pending pods",
     .chapter = CLI_DEVICES,
     .everyday = true,
-    .synopsis = "top [--once] [--devices] [--sort name|free|held] [-n NAMESPACE] [-o json] [OPTIONS]",
-    .text = "Shows nodes with a mark for each device, and pending pods with the reason, and follows "
-            "changes. Marks: . free, + partly allocated, # allocated, ~ blocked by other partitions, "
-            "! tainted, x lost, % in use and broken. A device of which partitions are in use is marked "
-            "+; network devices have a line of their own. -n shows what claims and pods of one "
-            "namespace have and want.\n\n"
-            "Keys: j and k move the cursor, whose line is shown whole below; Tab moves it to the pods "
-            "that wait; d switches between nodes and devices with their partitions, s changes the "
-            "order, / filters by text, ? shows help, q quits.",
+    .synopsis =
+        "top [--once] [--devices] [--sort name|free|held] [-n NAMESPACE] [-o json] [OPTIONS]",
+    .text =
+        "Shows nodes with a mark for each device, and pending pods with the reason, and follows "
+        "changes. Marks: . free, + partly allocated, # allocated, ~ blocked by other partitions, "
+        "! tainted, x lost, % in use and broken. A device of which partitions are in use is marked "
+        "+; network devices have a line of their own. -n shows what claims and pods of one "
+        "namespace have and want.\n\n"
+        "Keys: j and k move the cursor, whose line is shown whole below; Tab moves it to the pods "
+        "that wait; d switches between nodes and devices with their partitions, s changes the "
+        "order, / filters by text, ? shows help, q quits.",
     .examples = "dray top\ndray top --once --devices\ndray top --sort free",
     .groups = {&top_group, &common_output, &common_cluster},
     .run = verb_top,
@@ -121,9 +123,9 @@ struct live {
     struct exec_timer timer;
     struct top_seen seen; // in the last picture
     struct sbuf filter;   // look.filter is of it
-    int64_t painted_ns; // when
-    bool changed;       // objects
-    bool pressed;       // keys, or another size
+    int64_t painted_ns;   // when
+    bool changed;         // objects
+    bool pressed;         // keys, or another size
     bool stop;
     int code;
     struct err *err;
@@ -186,8 +188,7 @@ static void top_verb_paint(struct live *l)
 static void top_verb_move(struct live *l, ptrdiff_t by)
 {
     ptrdiff_t to = (ptrdiff_t)l->look.cursor + by;
-    l->look.cursor = to < 0 ? 0 : (size_t)to;
-    (void)top_verb_keep_cursor(l);
+    l->look.cursor = to < 0 ? 0 : (size_t)to; // the next picture knows how long its list is
 }
 
 // The filter is typed: letters, a backspace, Enter at the end, Esc to remove it.
@@ -236,7 +237,7 @@ static size_t top_verb_handle_keys(struct live *l, const char *keys, size_t n)
     static const struct {
         const char *sequence;
         char key;
-    } known[] = {{"\033[A", 'k'}, {"\033OA", 'k'}, {"\033[B", 'j'},
+    } known[] = {{"\033[A", 'k'}, {"\033OA", 'k'},  {"\033[B", 'j'},
                  {"\033OB", 'j'}, {"\033[5~", 'b'}, {"\033[6~", ' '}};
     for (size_t i = 0; i < array_len(known); i++)
         if (str_starts(str_make(keys, n), str_z(known[i].sequence))) {
@@ -399,7 +400,8 @@ static int verb_top(void)
     read_sort(&l.look.sort);
     l.look.devices = by_device;
     l.look.namespace = common.namespace ? str_z(common.namespace) : (struct str){0};
-    if (once || common.output || device_snapshot || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)) {
+    if (once || common.output || device_snapshot || !isatty(STDOUT_FILENO) ||
+        !isatty(STDIN_FILENO)) {
         r = show_once(&l.look, &err);
     } else {
         l.look.keys = true;
