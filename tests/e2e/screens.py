@@ -190,7 +190,7 @@ def card(columns):
         screen.tmux('send-keys', '-l', f' dray up --data-dir {folder} --listen 127.0.0.1:0 --nodes 1 --apply examples/pending.yaml')
         screen.keys('Enter')
         shown = screen.wait(lambda text: 'is pending' in text, 'the card')
-        for word in ('dray is up at https://', 'export KUBECONFIG=', 'Try:', 'dray why', 'Ctrl-C stops it', 'pod default/hungry is pending: 0/1 nodes'):
+        for word in ('dray is up at https://', 'export KUBECONFIG=', 'Try:', 'dray request', 'Ctrl-C stops it', 'pod default/hungry is pending: 0/1 nodes'):
             check(f'the card has no {word!r}', word in shown, shown)
         lines_fit(screen, 'up', shown[shown.index('dray is up at'):])
         screen.keys('C-c')
