@@ -2,8 +2,9 @@
 //
 // Nodes that exist only in the API: made from profiles, with the slices their drivers would
 // publish, and a kubelet's part played for their pods: one that is bound runs, one that is deleted
-// stops, one of a Job succeeds after its run time. Devices that have to be attached are. So a whole control plane can be tried on a machine without devices. What exists already is
-// kept: a second start continues where the first one was.
+// stops, one of a Job succeeds after its run time. Devices that have to be attached are. So a whole
+// control plane can be tried on a machine without devices. What exists already is kept: a second
+// start continues where the first one was.
 #ifndef NODE_SIM_H
 #define NODE_SIM_H
 

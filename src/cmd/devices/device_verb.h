@@ -38,11 +38,6 @@ struct device_source {
 int device_verb_open(struct device_source *s, unsigned what, struct err *err) MUST_USE;
 void device_verb_close(struct device_source *s);
 
-// device_verb_answer_limited is for users who may not list slices: it says why there is no whole
-// answer, prints the devices that claims of the own namespace hold, and closes the source. Returns
-// one of VERB_*.
-int device_verb_answer_limited(const char *verb, struct device_source *s, const struct err *why);
-
 // device_verb_read_world adds what matters of a cluster to a world: what devices are about, with
 // events, or with all that the scheduler looks at. namespace is the one to fall back to.
 enum device_world {

@@ -2,6 +2,7 @@
 //
 // dray free: devices by state, and how many more claims the scheduler would serve.
 #include "cmd/devices/device_verb.h"
+#include "cmd/devices/own_claims.h"
 
 #include "base/banned.h"
 
@@ -104,7 +105,7 @@ static int verb_free(void)
     bool any = false;
     int r = device_verb_open(&s, DEVICE_WORLD_DEVICES, &err);
     if (r == -ERR_FORBIDDEN)
-        return device_verb_answer_limited("free", &s, &err);
+        return own_claims_answer("free", &s, &err);
     if (r == 0)
         r = free_verb_ask_classes(&s, &a, &err);
     if (r == 0)

@@ -2,9 +2,10 @@
 //
 // Devices for users who may not list slices and classes: those that the claims of their namespace
 // hold.
+#include "cmd/devices/own_claims.h"
+
 #include <stdio.h>
 
-#include "cmd/devices/device_verb.h"
 #include "cmd/local.h"
 
 #include "base/banned.h"
@@ -14,23 +15,22 @@ static void own_claims_add_row(struct view_table *t, const yyjson_val *claim,
 {
     cleanup_sbuf struct sbuf device = {0};
     const yyjson_val *users = json_get(json_get(claim, STR("status")), STR("reservedFor"));
+    const yyjson_val *user = users ? json_at(users, 0) : NULL;
     sbuf_addf(&device, "%.*s/%.*s/%.*s", STR_ARG(json_get_str(result, "driver")),
               STR_ARG(json_get_str(result, "pool")), STR_ARG(json_get_str(result, "device")));
     view_table_cell(t, sbuf_str(&device), VIEW_PLAIN);
     view_table_cell(t, json_get_str(json_get(claim, STR("metadata")), "name"), VIEW_PLAIN);
-    view_table_cell(t, json_get_str(yyjson_arr_get_first(users), "name"), VIEW_PLAIN);
+    view_table_cell(t, user ? json_get_str(user, "name") : STR(""), VIEW_PLAIN);
 }
 
 static void own_claims_add_rows(struct view_table *t, const yyjson_val *claim)
 {
     const yyjson_val *allocation = json_get(json_get(claim, STR("status")), STR("allocation"));
     const yyjson_val *results = json_get(json_get(allocation, STR("devices")), STR("results"));
-    const yyjson_val *result;
-    size_t i, n;
-    yyjson_arr_foreach(results, i, n, result)
-    {
+    if (!results || !json_is_array(results))
+        return;
+    json_arr_foreach(results, result)
         own_claims_add_row(t, claim, result);
-    }
 }
 
 static int own_claims_show(struct device_source *s, struct err *err)
@@ -38,8 +38,6 @@ static int own_claims_show(struct device_source *s, struct err *err)
     cleanup_sbuf struct sbuf target = {0}, body = {0};
     cleanup_json_doc struct json_doc doc = {0};
     cleanup_view_table struct view_table t = {0};
-    const yyjson_val *claim;
-    size_t i, n;
     sbuf_addz(&target, "/apis/resource.k8s.io/v1/namespaces/");
     local_escape(&target, s->namespace);
     sbuf_addz(&target, "/resourceclaims");
@@ -53,14 +51,15 @@ static int own_claims_show(struct device_source *s, struct err *err)
     view_table_column(&t, STR("DEVICE"), VIEW_COLUMN_WHOLE);
     view_table_column(&t, STR("CLAIM"), VIEW_COLUMN_WHOLE);
     view_table_column(&t, STR("POD"), VIEW_COLUMN_WHOLE);
-    yyjson_arr_foreach(json_get(doc.root, STR("items")), i, n, claim)
-    {
-        own_claims_add_rows(&t, claim);
+    const yyjson_val *items = json_get(doc.root, STR("items"));
+    if (items && json_is_array(items)) {
+        json_arr_foreach(items, claim)
+            own_claims_add_rows(&t, claim);
     }
     return device_verb_show_table(s, &t, err);
 }
 
-int device_verb_answer_limited(const char *verb, struct device_source *s, const struct err *why)
+int own_claims_answer(const char *verb, struct device_source *s, const struct err *why)
 {
     struct err err = {0};
     (void)common_fail(verb, why);

@@ -3,6 +3,7 @@
 // dray who: which claim, pod and namespace has a device, on which node, since when.
 #include "base/nearest.h"
 #include "cmd/devices/device_verb.h"
+#include "cmd/devices/own_claims.h"
 #include "view/human.h"
 
 #include "base/banned.h"
@@ -95,7 +96,7 @@ static int verb_who(void)
     bool held = false;
     int r = device_verb_open(&s, DEVICE_WORLD_DEVICES, &err);
     if (r == -ERR_FORBIDDEN)
-        return device_verb_answer_limited("who", &s, &err);
+        return own_claims_answer("who", &s, &err);
     if (r == 0)
         r = device_verb_inventory(&s, &inv, &err);
     if (r == 0)

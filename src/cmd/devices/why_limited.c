@@ -29,7 +29,7 @@ static const struct {
     {"devicetaintrules", "/apis/resource.k8s.io/v1/devicetaintrules"},
 };
 
-struct why_limited {
+struct limited_answer {
     struct sbuf reason;    // why it waits; empty: it does not
     struct sbuf state;     // "waits", "is bound to NODE", …
     struct sbuf forbidden; // lists, by commas
@@ -50,17 +50,15 @@ static void why_limited_find_forbidden(struct cluster *c, struct sbuf *out)
 static const yyjson_val *why_limited_condition(const yyjson_val *status, const char *type)
 {
     const yyjson_val *all = json_get(status, STR("conditions"));
-    const yyjson_val *c;
-    size_t i, n;
-    yyjson_arr_foreach(all, i, n, c)
-    {
+    if (!all || !json_is_array(all))
+        return NULL;
+    json_arr_foreach(all, c)
         if (str_eqz(json_get_str(c, "type"), type))
             return c;
-    }
     return NULL;
 }
 
-static void why_limited_read_pod(const yyjson_val *pod, struct why_limited *ret)
+static void why_limited_read_pod(const yyjson_val *pod, struct limited_answer *ret)
 {
     const yyjson_val *status = json_get(pod, STR("status"));
     const yyjson_val *condition = why_limited_condition(status, "PodScheduled");
@@ -77,11 +75,12 @@ static void why_limited_read_pod(const yyjson_val *pod, struct why_limited *ret)
         sbuf_addz(&ret->reason, "no scheduler has reported a reason yet");
 }
 
-static void why_limited_read_claim(const yyjson_val *claim, struct why_limited *ret)
+static void why_limited_read_claim(const yyjson_val *claim, struct limited_answer *ret)
 {
     const yyjson_val *status = json_get(claim, STR("status"));
     bool allocated = json_get(status, STR("allocation")) != NULL;
-    size_t users = yyjson_arr_size(json_get(status, STR("reservedFor")));
+    const yyjson_val *reserved = json_get(status, STR("reservedFor"));
+    size_t users = reserved && json_is_array(reserved) ? json_len(reserved) : 0;
     ret->waits = !allocated;
     if (allocated)
         sbuf_addf(&ret->state, "is allocated and used by %zu pod%s", users, users == 1 ? "" : "s");
@@ -93,7 +92,7 @@ static void why_limited_read_claim(const yyjson_val *claim, struct why_limited *
 }
 
 static int why_limited_read(struct cluster *c, const struct why_question *q,
-                            struct why_limited *ret, struct err *err)
+                            struct limited_answer *ret, struct err *err)
 {
     cleanup_sbuf struct sbuf target = {0}, body = {0};
     cleanup_json_doc struct json_doc doc = {0};
@@ -117,7 +116,7 @@ static int why_limited_read(struct cluster *c, const struct why_question *q,
     return r;
 }
 
-static void why_limited_write_json(const struct why_question *q, const struct why_limited *a,
+static void why_limited_write_json(const struct why_question *q, const struct limited_answer *a,
                                    struct sbuf *out)
 {
     struct json_writer w = {.out = out};
@@ -137,7 +136,7 @@ static void why_limited_write_json(const struct why_question *q, const struct wh
     sbuf_addc(out, '\n');
 }
 
-static void why_limited_write_text(const struct why_question *q, const struct why_limited *a,
+static void why_limited_write_text(const struct why_question *q, const struct limited_answer *a,
                                    struct sbuf *out)
 {
     sbuf_addf(out, "%s %.*s/%.*s %s", str_eqz(q->kind, "Pod") ? "Pod" : "Claim",
@@ -153,7 +152,7 @@ static void why_limited_write_text(const struct why_question *q, const struct wh
 
 int why_limited(struct cluster *c, const struct why_question *q, struct err *err)
 {
-    struct why_limited a = {0};
+    struct limited_answer a = {0};
     cleanup_sbuf struct sbuf out = {0};
     why_limited_find_forbidden(c, &a.forbidden);
     int r = why_limited_read(c, q, &a, err);

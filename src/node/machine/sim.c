@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "api/match/node.h"
+#include "api/match/taint.h"
 #include "node/machine/sim_int.h"
 
 #include "base/banned.h"
@@ -176,20 +177,6 @@ static void sim_add_object(struct sim_nodes *s, const struct api_kind *kind, voi
     vec_push(&s->objects, ((struct api_object){kind, value}));
 }
 
-// sim_set_label sets a label of a map that is sorted by key.
-static void sim_set_label(struct arena *arena, struct api_str_map *labels, struct str key,
-                          struct str value)
-{
-    struct api_str_entry *all = arena_array(arena, struct api_str_entry, labels->n + 1);
-    size_t n = 0, i = 0;
-    while (i < labels->n && str_cmp(labels->p[i].key, key) < 0)
-        all[n++] = labels->p[i++];
-    all[n++] = (struct api_str_entry){key, value};
-    for (i += i < labels->n && str_eq(labels->p[i].key, key); i < labels->n; i++)
-        all[n++] = labels->p[i];
-    *labels = (struct api_str_map){all, n};
-}
-
 // People must not mistake a simulated node for a machine: label, role and taint tell. The taint is
 // a preference only, so manifests run unmodified, and on machines where there are some.
 static void sim_mark_node(struct sim_nodes *s, struct api_node *node, struct str profile)
@@ -200,12 +187,12 @@ static void sim_mark_node(struct sim_nodes *s, struct api_node *node, struct str
     for (size_t i = 0; i < taints->n; i++)
         all[i] = taints->p[i];
     all[taints->n] =
-        (struct api_taint){.key = STR(NODE_SIMULATED), .effect = STR("PreferNoSchedule")};
+        (struct api_taint){.key = STR(NODE_SIMULATED), .effect = STR(TAINT_PREFER_NO_SCHEDULE)};
     *taints = (struct api_taint_array){all, taints->n + 1};
-    sim_set_label(&s->arena, labels, STR("kubernetes.io/hostname"), node->metadata.name);
-    sim_set_label(&s->arena, labels, STR("node-role.kubernetes.io/simulated"), STR(""));
-    sim_set_label(&s->arena, labels, STR(NODE_SIMULATED), STR("true"));
-    sim_set_label(&s->arena, labels, STR(NODE_PROFILE), profile);
+    api_map_set(labels, &s->arena, STR("kubernetes.io/hostname"), node->metadata.name);
+    api_map_set(labels, &s->arena, STR("node-role.kubernetes.io/simulated"), STR(""));
+    api_map_set(labels, &s->arena, STR(NODE_SIMULATED), STR("true"));
+    api_map_set(labels, &s->arena, STR(NODE_PROFILE), profile);
 }
 
 static void sim_make_node_ready(struct sim_nodes *s, struct api_node *node)
