@@ -139,13 +139,13 @@ size_t inventory_find(const struct inventory *inv, struct str name,
 // inventory_name adds driver/pool/device.
 void inventory_name(const struct alloc_device_id *id, struct sbuf *out);
 
-// inventory_simulated reports whether a node exists only in the API. INVENTORY_SIMULATED follows the
-// names of such nodes in tables.
+// inventory_simulated reports whether a node exists only in the API. INVENTORY_SIMULATED follows
+// the names of such nodes in tables.
 #define INVENTORY_SIMULATED " (simulated)"
 bool inventory_simulated(const struct inventory *inv, struct str node);
 
-// inventory_wholes gives for each device the one that it is a part of, in arena; itself for one that
-// is no part. Parts draw on the same counters.
+// inventory_wholes gives for each device the one that it is a part of, in arena; itself for one
+// that is no part. Parts draw on the same counters.
 const uint32_t *inventory_wholes(const struct inventory *inv, struct arena *arena);
 
 // inventory_attribute finds an attribute of a device by its qualified name, or NULL. Names without

@@ -301,8 +301,8 @@ static void top_add_summary(struct sbuf *out, const struct inventory *inv,
 
 // --- Tables with a cursor ------------------------------------------------------------------------
 
-// top_add_marked adds a table; with keys, two columns before it say where the cursor is: at the rows
-// from..to of it.
+// top_add_marked adds a table; with keys, two columns before it say where the cursor is: at the
+// rows from..to of it.
 static void top_add_marked(struct sbuf *out, struct str table, const struct top_look *look,
                            size_t from, size_t to)
 {

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "api/device_history.h"
+#include "api/match/device_history.h"
 #include "client/remote.h"
 #include "cmd/input.h"
 #include "cmd/local.h"

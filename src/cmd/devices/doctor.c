@@ -186,7 +186,8 @@ static struct str doctor_verb_label(struct str line, const char *name)
     return str_upto(rest, end < 0 ? 0 : (size_t)end);
 }
 
-// Writes of ResourceSlices that the server has refused, by its metrics: kube-apiserver has the same.
+// Writes of ResourceSlices that the server has refused, by its metrics, which kube-apiserver has,
+// too.
 struct refused_writes {
     size_t invalid, forbidden, full;
 };

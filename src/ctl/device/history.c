@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "api/device_history.h"
 #include "api/match/claim.h"
+#include "api/match/device_history.h"
 #include "api/meta.h"
 #include "base/map.h"
 #include "codec/json_writer.h"

@@ -48,7 +48,7 @@ static void probe_choose_namespace(struct probe *p)
 static bool probe_is_administrators(const struct api_taint *t)
 {
     return !str_starts(t->key, STR("node.kubernetes.io/")) &&
-           !str_eqz(t->effect, "PreferNoSchedule");
+           !str_eqz(t->effect, TAINT_PREFER_NO_SCHEDULE);
 }
 
 bool probe_has_taints(const struct plan_world *w)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the checks of `dray doctor` share: doctor.c has those of slices, drivers, classes and claims,
-// doctor_state.c those of nodes, devices and pods.
+// What the checks of `dray doctor` share: doctor.c has those of slices, drivers, classes and
+// claims, doctor_state.c those of nodes, devices and pods.
 #ifndef PLAN_DOCTOR_INT_H
 #define PLAN_DOCTOR_INT_H
 

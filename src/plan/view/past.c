@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "api/device_history.h"
+#include "api/match/device_history.h"
 #include "codec/rfc3339.h"
 #include "plan/sim/plan_int.h"
 
