@@ -47,6 +47,7 @@ enum ctl_controller {
     CTL_BOOTSTRAP_SIGNER,
     CTL_TOKEN_CLEANER,
     CTL_VOLUMES,
+    CTL_HISTORY,
     CTL_CONTROLLERS,
 };
 

@@ -60,6 +60,7 @@ struct root_ca_ctl;
 struct csr_ctl;
 struct token_ctl;
 struct volume_ctl;
+struct history_ctl;
 
 struct ctl {
     struct client *client;
@@ -87,6 +88,7 @@ struct ctl {
         struct csr_ctl *requests;
         struct token_ctl *tokens;
         struct volume_ctl *volumes;
+        struct history_ctl *history;
     };
     struct { // settings
         bool off[CTL_CONTROLLERS];
@@ -209,6 +211,8 @@ struct token_ctl *token_ctl_new(struct ctl *c);
 void token_ctl_free(struct token_ctl *t);
 
 // PersistentVolumeClaims and PersistentVolumes.
+struct history_ctl *history_ctl_new(struct ctl *ctl);
+void history_ctl_free(struct history_ctl *h);
 struct volume_ctl *volume_ctl_new(struct ctl *c);
 void volume_ctl_free(struct volume_ctl *c);
 
