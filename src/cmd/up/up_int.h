@@ -51,6 +51,9 @@ struct up {
     struct ctl *approver;
 };
 
+// up_take_ca takes up a CA that was replaced. On the worker's thread; arg is the struct up.
+void up_take_ca(void *arg);
+
 // up_start_components starts scheduler, controllers and simulated nodes on the worker's loop,
 // before its thread runs; ready is called when the nodes are there. Returns 0 or a negative code;
 // what was started is stopped by up_stop_components then, too.
