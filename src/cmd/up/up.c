@@ -152,6 +152,7 @@ static void up_stop(void *arg, exec_fn done, void *done_arg)
                                       .arg = u,
                                       .done_arg = done_arg};
     server_set_components(u->host.server, NULL, NULL);
+    u->stopping = true;
     up_stop_approver(u);
     up_worker_stop(u->worker, &end);
 }

@@ -49,6 +49,7 @@ struct up {
     // Approves requests for certificates on the server's thread: it asks the server's authorizer.
     struct client *approver_client;
     struct ctl *approver;
+    bool stopping; // on the server's thread
 };
 
 // up_take_ca takes up a CA that was replaced. On the worker's thread; arg is the struct up.
