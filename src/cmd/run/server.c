@@ -336,8 +336,8 @@ static int server_verb_trust_issuer(struct running *r, struct err *err)
     return ret;
 }
 
-// server_verb_init_cluster makes (server_found_cluster) or brings up to date (server_publish_ca) what
-// other components of Kubernetes look for.
+// server_verb_init_cluster makes (server_found_cluster) or brings up to date (server_publish_ca)
+// what other components of Kubernetes look for.
 static int server_verb_init_cluster(struct running *r,
                                     void (*tell)(struct server *, struct str, struct str,
                                                  struct str),

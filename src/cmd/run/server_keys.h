@@ -31,8 +31,8 @@ struct server_ca {
     const char *path;
     struct file_stamp stamp, seen; // taken up; about to be
     struct exec_timer timer;
-    // prepare writes files for what the file holds now, on another thread; changed takes them up, on
-    // the loop. Return 0, or a negative code: both are called again later.
+    // prepare writes files for what the file holds now, on another thread; changed takes them up,
+    // on the loop. Return 0, or a negative code: both are called again later.
     int (*prepare)(void *arg, struct err *err);
     int (*changed)(void *arg, struct err *err);
     void *arg;

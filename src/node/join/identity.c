@@ -157,8 +157,8 @@ static void identity_renew(void *arg)
 
 // --- The CA --------------------------------------------------------------------------------------
 
-// identity_take_ca trusts other CAs from now on. A certificate that the first of them has not signed
-// is renewed at once. The client and the endpoint read the file themselves.
+// identity_take_ca trusts other CAs from now on. A certificate that the first of them has not
+// signed is renewed at once. The client and the endpoint read the file themselves.
 static void identity_take_ca(struct identity *i, struct str pem)
 {
     struct err err = {0};

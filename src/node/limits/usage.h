@@ -42,8 +42,9 @@ struct usage_deleted {
     struct VEC(struct usage_inode) known;
 };
 
-// usage_mount_counts: whether files of a mount are the pod's to pay for: of its root, of an emptyDir,
-// or of a mount that mountinfo (/proc/PID/mountinfo) does not list. Host paths and claims are not.
+// usage_mount_counts: whether files of a mount are the pod's to pay for: of its root, of an
+// emptyDir, or of a mount that mountinfo (/proc/PID/mountinfo) does not list. Host paths and claims
+// are not.
 bool usage_mount_counts(struct str mountinfo, uint64_t mount);
 
 // usage_add_deleted adds those of a process; a file counts once for all processes. It blocks.

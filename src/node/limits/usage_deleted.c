@@ -104,8 +104,8 @@ static bool usage_deleted_on_own_mount(struct usage_holder *h, int fd)
 
 // --- Files ---------------------------------------------------------------------------------------
 
-// usage_deleted_on_disk: files in memory are the memory's matter, those of other volumes are nobody's
-// here.
+// usage_deleted_on_disk: files in memory are the memory's matter, those of other volumes are
+// nobody's here.
 static bool usage_deleted_on_disk(struct usage_holder *h, int folder, const char *name)
 {
     struct statfs fs;
