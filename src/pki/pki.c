@@ -14,10 +14,13 @@
 #include "codec/base64.h"
 #include "net/address.h"
 #include "os/file.h"
+#include "pki/csr.h"
+#include "pki/pki_int.h"
 #include "pki/sign.h"
 
 #include "base/banned.h"
 
+#define CLUSTER_CA      "dray-ca"
 #define DAY_S           INT64_C(86400)
 #define CA_DAYS         3650
 #define LEAF_DAYS       365
@@ -91,17 +94,30 @@ static int pki_save_pair(const struct pki_key_pair *pair, const char *certificat
     return r;
 }
 
-// pki_load_ca refuses a key of another CA: what it signs would be valid nowhere.
+// pki_load_ca refuses a key of another CA: what it signs would be valid nowhere. While a CA is
+// rotated both files hold two (ca_rotation.h): the key is that of the first certificate.
 static int pki_load_ca(const char *file, const char *key_file, int64_t until,
                        struct pki_key_pair *ret, struct err *err)
 {
     int r = pki_load_pair(file, key_file, until, ret, err);
-    if (r < 0 || pki_key_fits(ret))
+    if (r < 0 || ca_rotation_pick_key(ret))
         return r;
     pki_key_pair_done(ret);
     return err_set(err, ERR_INVALID,
                    "%s does not hold the key of %s: restore it from a backup ('dray restore')",
                    key_file, file);
+}
+
+static int pki_make_any_ca(const char *name, int64_t now, struct pki_key_pair *ret, struct err *err)
+{
+    const struct pki_subject subject = {
+        .common_name = name, .not_before = now - 3600, .not_after = now + CA_DAYS * DAY_S};
+    return pki_make_ca(&subject, ret, err);
+}
+
+int pki_make_cluster_ca(int64_t now, struct pki_key_pair *ret, struct err *err)
+{
+    return pki_make_any_ca(CLUSTER_CA, now, ret, err);
 }
 
 static int prepare_any_ca(const char *name, const char *file, const char *key_file, int64_t now,
@@ -110,9 +126,7 @@ static int prepare_any_ca(const char *name, const char *file, const char *key_fi
     int r = pki_load_ca(file, key_file, now + CA_RENEW_DAYS * DAY_S, ret, err);
     if (r != -ENOENT)
         return r;
-    struct pki_subject subject = {
-        .common_name = name, .not_before = now - 3600, .not_after = now + CA_DAYS * DAY_S};
-    r = pki_make_ca(&subject, ret, err);
+    r = pki_make_any_ca(name, now, ret, err);
     if (r == 0)
         r = pki_save_pair(ret, file, key_file, err);
     return r < 0 ? r : 1;
@@ -122,7 +136,7 @@ static int prepare_ca(struct pki *p, int64_t now, struct pki_key_pair *ret, bool
                       struct err *err)
 {
     char *key_file = pki_join_path(p->folder, "ca.key");
-    int r = prepare_any_ca("dray-ca", p->ca_file, key_file, now, ret, err);
+    int r = prepare_any_ca(CLUSTER_CA, p->ca_file, key_file, now, ret, err);
     *ret_new = r > 0;
     free(key_file);
     return r < 0 ? r : 0;
@@ -149,8 +163,10 @@ static int prepare_leaf(const struct pki_key_pair *ca, const struct pki_subject 
     int r = renew ? -ENOENT
                   : pki_load_pair(certificate_file, key_file, now + LEAF_RENEW_DAYS * DAY_S, &pair,
                                   err);
-    // A start that was interrupted between the two files leaves a key of another certificate.
-    if (r == 0 && !pki_key_fits(&pair)) {
+    // A start that was interrupted between the two files leaves a key of another certificate; a CA
+    // that was replaced leaves certificates of the old one.
+    if (r == 0 && (!pki_key_fits(&pair) ||
+                   !csr_signed_by(str_z(pair.certificate_pem), str_z(ca->certificate_pem)))) {
         pki_key_pair_done(&pair);
         r = -ENOENT;
     }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Requests: objects and patches as large as the API accepts, of many kinds and every patch type, hold the loop of the API server for a bounded time.
-dray_loop_longest_turn_seconds must stay below a bound after each, and so must a burst of TLS handshakes. Usage: loop_turns.py DRAY"""
-import json, socket, ssl, sys, time
-from kit import DRA, DRAY, TLS, Cluster
+dray_loop_longest_turn_seconds must stay below a bound after each, and so must a burst of TLS handshakes and a check of all caches. Usage: loop_turns.py DRAY"""
+import json, socket, ssl, sys, threading, time
+from kit import DRA, DRAY, TLS, Cluster, until
 
 SANITIZED = b'__asan_init' in open(DRAY, 'rb').read()
 # A turn takes at most 50 ms on a quiet machine. Here it is judged by the processor time of the loop's thread, which other work on the same core still slows down.
@@ -197,11 +197,32 @@ def handshakes(n=200):
         assert after <= max(before, BOUND_S), f'{n} handshakes at once: a turn of {after} s'
 
 
+def checks(nodes=6000):
+    """A check of all caches looks at more objects than a slice has, in turns as short as any, and gives way to a stop."""
+    for stop in (False, True):
+        with Cluster(verb='up', flags=['--nodes', str(nodes), '--sim', 'example-gpu']) as c:
+            until('all nodes', lambda: len(c.good('GET', '/api/v1/nodes')['items']) == nodes)
+            until('a check of all', lambda: json.loads(c.call('GET', '/dray/check')[1]).get('equal'))
+            def asks():
+                try:
+                    c.call('GET', '/dray/check')
+                except OSError:
+                    pass  # the stop was first
+            before = longest(c)
+            for _ in range(20):
+                if stop:
+                    threading.Thread(target=asks, daemon=True).start()
+                else:
+                    assert c.call('GET', '/dray/check')[0] == 200
+            assert stop or longest(c) <= max(before, BOUND_S), f'a check of {nodes} nodes: a turn of {longest(c)} s'
+
+
 cases = [(w, 'POST', p, b, None) for make in (expressions, large_objects) for w, p, b in make()]
 cases += [(w, 'PATCH', p, b, k) for w, p, b, k in patches()]
 only = [a for a in sys.argv[2:] if not a.startswith('--')]
 slow = turns([x for x in cases if not only or any(o in x[0] for o in only)])
 if not only:
     handshakes()
+    checks()
 assert not slow, f'turns of more than {BOUND_S} s: {slow}'
 print(f'{len(cases)} large requests, no turn of more than {BOUND_S} s')

@@ -105,6 +105,20 @@ static void selector_check(struct validator *v, const struct selector_case *c)
     selector_check_template(v, c);
 }
 
+// selector_check_cron_job: the template of a job gets its selector when the job is made.
+static void selector_check_cron_job(struct validator *v, const struct api_job_spec *s)
+{
+    const struct path *at = AT(AT(AT(NULL, "spec"), "jobTemplate"), "spec");
+    selector_check_job_policy(v, AT(AT(AT(at, "template"), "spec"), "restartPolicy"),
+                              s->template.spec.restart_policy, s->pod_failure_policy != NULL);
+    if (s->selector)
+        cause_invalid_json(v->causes, AT(at, "selector"), selector_show(v, s->selector),
+                           STR("`selector` will be auto-generated"));
+    if (s->has_manual_selector && s->manual_selector)
+        (void)cause_add(v->causes, CAUSE_NOT_SUPPORTED, AT(at, "manualSelector"), STR("true"),
+                        STR("supported values: \"nil\", \"false\""));
+}
+
 // The kinds have a selector and a template at the same places.
 #define SELECTOR_OF(type)                                              \
     (struct selector_case)                                             \
@@ -136,6 +150,9 @@ void validate_selector(struct validator *v, const struct api_type *t, const void
         c = SELECTOR_OF(api_job);
         c.failure_policy = ((const struct api_job *)value)->spec.pod_failure_policy != NULL;
     } else {
+        if (t == &api_cron_job_type)
+            selector_check_cron_job(v,
+                                    &((const struct api_cron_job *)value)->spec.job_template.spec);
         return;
     }
     c.required = t != &api_daemon_set_type;

@@ -334,6 +334,14 @@ void ctl_start(struct ctl *c)
         gc_ctl_start(c->garbage);
 }
 
+void ctl_set_ca(struct ctl *c, struct str ca_certificate, struct str ca_key)
+{
+    if (c->root_cas)
+        root_ca_ctl_set(c->root_cas, ca_certificate);
+    if (c->requests)
+        csr_ctl_set_ca(c->requests, ca_certificate, ca_key);
+}
+
 void ctl_lead(struct ctl *c)
 {
     assert(c->standby);

@@ -12,6 +12,7 @@
 
 #include <sys/types.h>
 
+#include "base/str.h"
 #include "base/vec.h"
 
 #define USAGE_FILES_MAX UINT64_C(16000000)  // of one tree
@@ -25,6 +26,9 @@ struct usage {
 // usage_add_tree adds what the tree at path holds; a missing one holds nothing. It blocks.
 void usage_add_tree(const char *path, struct usage *to);
 
+// The folder of a pod's emptyDirs.
+#define USAGE_EMPTY_DIR "kubernetes.io~empty-dir"
+
 // Deleted files that processes hold open or mapped. Zeroed but for left: nothing yet.
 #define USAGE_OPEN_MAX    ((size_t)1 << 20) // descriptors and mappings to look at
 #define USAGE_DELETED_MAX 4096              // files that are told apart
@@ -37,6 +41,11 @@ struct usage_deleted {
     size_t left; // to look at
     struct VEC(struct usage_inode) known;
 };
+
+// usage_mount_counts: whether files of a mount are the pod's to pay for: of its root, of an
+// emptyDir, or of a mount that mountinfo (/proc/PID/mountinfo) does not list. Host paths and claims
+// are not.
+bool usage_mount_counts(struct str mountinfo, uint64_t mount);
 
 // usage_add_deleted adds those of a process; a file counts once for all processes. It blocks.
 void usage_add_deleted(struct usage_deleted *d, int64_t pid);

@@ -257,8 +257,8 @@ static bool crun_pod_add_deleted(void *arg, int64_t pid)
     return d->left > 0;
 }
 
-// crun_pod_measure_disk: the writable layer, and deleted files that processes hold, wherever on
-// disk they were.
+// crun_pod_measure_disk: the writable layer, and deleted files that processes hold of it and of
+// emptyDirs.
 static struct usage crun_pod_measure_disk(const struct crun *c, const char *id, const char *group,
                                           struct usage_deleted *deleted, struct arena *arena)
 {
