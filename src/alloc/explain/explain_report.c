@@ -36,6 +36,7 @@ void alloc_report_again(struct alloc_report *r, size_t group, struct str node)
     struct report_group *g = &r->groups.p[group];
     r->nodes++;
     r->sorted = NULL;
+    r->last = group;
     g->pub.nodes++;
     if (g->pub.names_len < ALLOC_NAMES_SHOWN)
         g->pub.names[g->pub.names_len++] = arena_str(&r->arena, node);

@@ -6,7 +6,8 @@
 
 #include "base/banned.h"
 
-#define HOLDERS_SHOWN 8
+#define HOLDERS_SHOWN  8
+#define REMEDIES_SHOWN 6
 
 // Why devices do not count, by the names of the explanation's rows.
 static const struct {
@@ -122,42 +123,61 @@ static void show_group(struct sbuf *out, const yyjson_val *g)
         sbuf_addf(out, "    %.*s\n", STR_ARG(pools));
 }
 
-static void show_changes(struct sbuf *out, const yyjson_val *remedy)
+static bool why_show_is_empty(const yyjson_val *list)
+{
+    return !list || !json_is_array(list) || json_len(list) == 0;
+}
+
+static void show_remedy(struct sbuf *out, const yyjson_val *remedy)
 {
     const yyjson_val *changes = json_get(remedy, STR("changes"));
+    struct str node = json_get_str(remedy, "node");
     const char *before = "  - ";
-    bool node_added = false;
-    if (!changes || !json_is_array(changes))
+    bool node_added = false, can = false;
+    if (why_show_is_empty(changes))
         return;
     json_arr_foreach(changes, c) {
         sbuf_addf(out, "%s%.*s", before, STR_ARG(json_get_str(c, "text")));
         before = " and ";
         node_added |= str_eqz(json_get_str(c, "kind"), "nodeAdded");
     }
-    if (node_added)
-        sbuf_addf(out, "\n");
-    else
-        sbuf_addf(out, "   (on %.*s)\n", STR_ARG(json_get_str(remedy, "node")));
+    if (node.n && !node_added)
+        sbuf_addf(out, "   (on %.*s)", STR_ARG(node));
+    if (json_get(remedy, STR("executable")))
+        (void)!json_to_bool(json_get(remedy, STR("executable")), &can, NULL);
+    if (can)
+        sbuf_addf(out, "   [--fix %lld]", (long long)why_show_get_number(remedy, "fix"));
+    sbuf_addc(out, '\n');
+}
+
+static void show_lines(struct sbuf *out, const yyjson_val *lines, bool *headed)
+{
+    if (why_show_is_empty(lines))
+        return;
+    if (!*headed)
+        sbuf_addz(out, "What would help\n");
+    *headed = true;
+    json_arr_foreach(lines, line)
+        sbuf_addf(out, "  - %.*s\n", STR_ARG(json_str(line)));
 }
 
 static void show_help(struct sbuf *out, const yyjson_val *root, const struct why_event *event)
 {
-    const yyjson_val *now = json_get(root, STR("now"));
-    const yyjson_val *remedies = json_get(json_get(now, STR("remedies")), STR("remedies"));
-    const yyjson_val *advice = json_get(root, STR("advice"));
-    bool tips = advice && json_is_array(advice) && json_len(advice) > 0;
-    if (tips || event->advice.n)
-        sbuf_addf(out, "What would help\n");
+    const yyjson_val *remedies = json_get(root, STR("remedies"));
+    bool headed = event->advice.n > 0;
     if (event->advice.n)
-        sbuf_addf(out, "  - %s\n", event->advice.p);
-    if (tips)
-        json_arr_foreach(advice, line)
-            sbuf_addf(out, "  - %.*s\n", STR_ARG(json_str(line)));
-    if (remedies && json_is_array(remedies) && json_len(remedies) > 0) {
-        sbuf_addf(out, "It would fit with\n");
+        sbuf_addf(out, "What would help\n  - %s\n", event->advice.p);
+    show_lines(out, json_get(root, STR("urgentAdvice")), &headed);
+    if (!why_show_is_empty(remedies)) {
+        size_t n = 0;
+        sbuf_addz(out, str_eqz(json_get_str(root, "state"), "failing") ? "What would help\n"
+                                                                       : "It would fit with\n");
         json_arr_foreach(remedies, r)
-            show_changes(out, r);
+            if (n++ < REMEDIES_SHOWN)
+                show_remedy(out, r);
+        headed = false;
     }
+    show_lines(out, json_get(root, STR("advice")), &headed);
 }
 
 static void show_groups(struct sbuf *out, const yyjson_val *report)
@@ -229,11 +249,6 @@ static void show_holders(struct sbuf *out, const yyjson_val *holders)
             sbuf_addz(out, " (which is gone: the claim will be given back)");
     }
     sbuf_addc(out, '\n');
-}
-
-static bool why_show_is_empty(const yyjson_val *list)
-{
-    return !list || !json_is_array(list) || json_len(list) == 0;
 }
 
 // A claim that no pod uses.

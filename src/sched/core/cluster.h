@@ -222,6 +222,9 @@ void cluster_namespace_set(struct cluster *c, struct str name, const struct type
 // cluster_check recomputes all sums and adds a line for each difference.
 bool cluster_check(const struct cluster *c, struct sbuf *problems);
 
+// cluster_ports_of_pod reads the host ports of a pod.
+void cluster_ports_of_pod(struct sched_pod *p);
+
 // needs_of_pod adds up what a pod asks of a node, as Kubernetes does: containers, the most of init
 // containers with the sidecars before them, pod-level resources, overhead, and what its devices
 // take of the node (NULL: as in its status).

@@ -5,17 +5,12 @@
 #include "base/nearest.h"
 #include "codec/quantity.h"
 #include "sched/explain/advice.h"
+#include "sched/explain/device_words.h"
 
 #include "base/banned.h"
 
-// device.attributes["DOMAIN"].KEY or device.capacity["DOMAIN"].KEY
-struct reference {
-    struct str domain, key;
-    bool capacity;
-};
-
 struct key_search {
-    struct reference wanted;
+    struct device_reference wanted;
     struct nearest domain; // of any device
     struct nearest name;   // in the wanted domain, of the same sort
     struct str driver;     // of a device that has it
@@ -23,53 +18,12 @@ struct key_search {
     struct str class_name; // of the request
 };
 
-static bool advice_key_is_word(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-// Takes what stands between quotes and brackets; the rest is what follows them.
-static bool cut_quoted(struct str s, struct str *ret, struct str *rest)
-{
-    if (s.n < 4 || s.p[0] != '[' || (s.p[1] != '"' && s.p[1] != '\''))
-        return false;
-    ptrdiff_t end = str_find_char(str_from(s, 2), s.p[1]);
-    if (end < 0 || (size_t)end + 3 >= s.n || s.p[end + 3] != ']')
-        return false;
-    *ret = str_upto(str_from(s, 2), (size_t)end);
-    *rest = str_from(s, (size_t)end + 4);
-    return true;
-}
-
-static bool cut_key(struct str s, struct str *ret)
-{
-    struct str rest;
-    size_t n = 1;
-    if (cut_quoted(s, ret, &rest))
-        return true;
-    if (s.n < 2 || s.p[0] != '.')
-        return false;
-    while (n < s.n && advice_key_is_word(s.p[n]))
-        n++;
-    *ret = str_upto(str_from(s, 1), n - 1);
-    return n > 1;
-}
-
 // Finds where a term refers to a key, to any when that is empty.
-static bool find_reference(struct str term, struct str key, struct reference *ret)
+static bool find_reference(struct str term, struct str key, struct device_reference *ret)
 {
-    static const struct str sorts[] = {STR_INIT(".attributes"), STR_INIT(".capacity")};
-    for (size_t i = 0; i < term.n; i++)
-        for (size_t k = 0; k < array_len(sorts); k++) {
-            struct reference r = {.capacity = k == 1};
-            struct str rest;
-            if (str_starts(str_from(term, i), sorts[k]) &&
-                cut_quoted(str_from(term, i + sorts[k].n), &r.domain, &rest) &&
-                cut_key(rest, &r.key) && (!key.n || str_eq(r.key, key))) {
-                *ret = r;
-                return true;
-            }
-        }
+    for (size_t from = 0; device_reference_find(term, from, ret); from = ret->end)
+        if (!key.n || str_eq(ret->key, key))
+            return true;
     return false;
 }
 
@@ -134,7 +88,7 @@ static void advice_key_write_class(struct advice *t, const struct sched *s,
                                    const struct key_search *f)
 {
     struct class_search c = {.driver = f->driver};
-    const struct reference *r = &f->wanted;
+    const struct device_reference *r = &f->wanted;
     if (s->watch.informers[WATCH_CLASSES])
         informer_foreach(s->watch.informers[WATCH_CLASSES], show_class, &c);
     if (f->class_name.n && !str_eq(c.name, f->class_name)) {
@@ -154,7 +108,7 @@ static void advice_key_write_class(struct advice *t, const struct sched *s,
 static void advice_key_write_matches(struct advice *t, const struct sched *s,
                                      const struct key_search *f)
 {
-    const struct reference *r = &f->wanted;
+    const struct device_reference *r = &f->wanted;
     const char *sort = r->capacity ? "capacity" : "attribute";
     if (f->other_sort && !f->driver.n)
         advice_add(t, "%.*s is %s: write device.%s[\"%.*s\"].%.*s", STR_ARG(r->key),
@@ -199,7 +153,7 @@ void advice_missing_key(struct advice *t, const struct sched *s, struct str clas
 
 // What published devices have under a key.
 struct value_search {
-    struct reference wanted;
+    struct device_reference wanted;
     struct str term;
     struct arena arena;
     struct str values[VALUES_SHOWN]; // of an attribute, in arena
@@ -235,7 +189,7 @@ static void advice_key_show_value(struct value_search *f, const struct api_devic
         f->more = true;
 }
 
-static bool advice_key_is_wanted(const struct reference *r, struct str driver, struct str qualified)
+static bool advice_key_is_wanted(const struct device_reference *r, struct str driver, struct str qualified)
 {
     struct str domain, name;
     if (!str_cut(qualified, '/', &domain, &name)) {
@@ -336,11 +290,11 @@ static void show_stale(void *arg, const struct typed_object *o)
     advice_note(f->t, "slice %.*s does not count: it is of generation %lld, its pool is at %lld",
                 STR_ARG(o->meta->name), (long long)f->slice->spec.pool.generation,
                 (long long)f->newest);
-    advice_add(f->t,
+    advice_first(f->t,
                "delete what is left of the old generation, if driver %.*s does not: kubectl delete "
                "resourceslice %.*s",
                STR_ARG(f->slice->spec.driver), STR_ARG(o->meta->name));
-    advice_add(f->t, "and let the driver publish all devices of pool %.*s again: see its log",
+    advice_first(f->t, "and let the driver publish all devices of pool %.*s again: see its log",
                STR_ARG(f->slice->spec.pool.name));
 }
 

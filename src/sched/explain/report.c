@@ -9,6 +9,7 @@
 #include "sched/bind/fence.h"
 #include "sched/dra/dra_int.h"
 #include "sched/explain/advice.h"
+#include "sched/explain/cure.h"
 #include "sched/filter/filter_int.h"
 
 #include "base/banned.h"
@@ -25,7 +26,6 @@
 // Calls of the allocator's deadline that finding remedies may take: enough for a few, not for all.
 #define REMEDY_CALLS_LINE UINT64_C(40)
 #define REMEDY_CALLS_FULL UINT64_C(4000)
-#define REMEDIES_TOLD     5 // in words; all of them are in the JSON
 
 // --- The pod's condition -------------------------------------------------------------------------
 
@@ -348,11 +348,11 @@ void report_write_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause,
     }
     struct alloc_report *r = report_with(a, REMEDY_CALLS_FULL, &remedies);
     advice_report(a->tips, a, r);
+    if (a->tips->cures)
+        alloc_report_prefer(r, a->tips->cures->cause);
     alloc_report_summary(r, NULL, cause);
     alloc_report_summary(r, &remedies, &line);
     alloc_report_text(r, text);
-    if (remedies.possible)
-        alloc_remedies_text(&remedies, REMEDIES_TOLD, text);
     sbuf_addz(out, "{\"summary\":");
     sbuf_add_json_str(out, sbuf_str(&line), false);
     sbuf_addz(out, ",\"report\":");
