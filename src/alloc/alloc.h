@@ -403,10 +403,14 @@ struct alloc_change {
     size_t weight;                        // smaller changes weigh less
 };
 
+// alloc_rewrite.selector of the name of the i-th capacity request is ALLOC_REWRITE_CAPACITY - i.
+#define ALLOC_REWRITE_CAPACITY (UINT32_MAX - 1)
+#define ALLOC_REWRITE_NAMES    (UINT32_MAX - 64) // a selector's number is smaller
+
 // A change of words that the caller suggests: a selector or a class that may have been meant.
 struct alloc_rewrite {
     uint32_t claim, request, sub; // sub: UINT32_MAX without alternatives
-    uint32_t selector;            // UINT32_MAX: the class
+    uint32_t selector;            // UINT32_MAX: the class; see ALLOC_REWRITE_CAPACITY
     struct str expression;        // the selector or class afterwards
     struct str from, to;          // the part that differs, for people
     size_t weight;                // as those in explain/remedy_gather.c

@@ -124,6 +124,14 @@ static size_t report_count_matching(const struct alloc_group *g)
     return sum;
 }
 
+static size_t report_count_of_class(const struct alloc_group *g)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < g->explanation.funnels_len; i++)
+        sum += g->explanation.funnels[i].published - g->explanation.funnels[i].class_refused;
+    return sum;
+}
+
 static int group_cmp(const void *x, const void *y)
 {
     const struct alloc_group *a = x;
@@ -134,6 +142,9 @@ static int group_cmp(const void *x, const void *y)
     size_t ma = report_count_matching(a), mb = report_count_matching(b);
     if (ma != mb)
         return ma > mb ? -1 : 1;
+    size_t ca = report_count_of_class(a), cb = report_count_of_class(b);
+    if ((ca > 0) != (cb > 0))
+        return ca > 0 ? -1 : 1;
     if (a->nodes != b->nodes)
         return a->nodes > b->nodes ? -1 : 1;
     return str_cmp(a->names[0], b->names[0]);

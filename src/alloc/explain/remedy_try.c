@@ -98,6 +98,8 @@ static void remedy_try_apply(struct remedy_search *r, struct api_resource_claim 
     case ALLOC_CHANGE_REWRITE:
         if (c->selector == UINT32_MAX)
             *p.class_name = c->expression;
+        else if (c->selector > ALLOC_REWRITE_NAMES)
+            p.capacity->requests.p[ALLOC_REWRITE_CAPACITY - c->selector].key = c->expression;
         else
             p.selectors->p[c->selector].cel->expression = c->expression;
         break;

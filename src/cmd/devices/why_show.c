@@ -128,7 +128,7 @@ static bool why_show_is_empty(const yyjson_val *list)
     return !list || !json_is_array(list) || json_len(list) == 0;
 }
 
-static void show_remedy(struct sbuf *out, const yyjson_val *remedy)
+static void show_remedy(struct sbuf *out, const yyjson_val *remedy, bool fixes)
 {
     const yyjson_val *changes = json_get(remedy, STR("changes"));
     struct str node = json_get_str(remedy, "node");
@@ -145,7 +145,7 @@ static void show_remedy(struct sbuf *out, const yyjson_val *remedy)
         sbuf_addf(out, "   (on %.*s)", STR_ARG(node));
     if (json_get(remedy, STR("executable")))
         (void)!json_to_bool(json_get(remedy, STR("executable")), &can, NULL);
-    if (can)
+    if (can && fixes)
         sbuf_addf(out, "   [--fix %lld]", (long long)why_show_get_number(remedy, "fix"));
     sbuf_addc(out, '\n');
 }
@@ -161,20 +161,18 @@ static void show_lines(struct sbuf *out, const yyjson_val *lines, bool *headed)
         sbuf_addf(out, "  - %.*s\n", STR_ARG(json_str(line)));
 }
 
-static void show_help(struct sbuf *out, const yyjson_val *root, const struct why_event *event)
+static void show_help(struct sbuf *out, const yyjson_val *root, bool fixes)
 {
     const yyjson_val *remedies = json_get(root, STR("remedies"));
-    bool headed = event->advice.n > 0;
-    if (event->advice.n)
-        sbuf_addf(out, "What would help\n  - %s\n", event->advice.p);
+    bool headed = false;
     show_lines(out, json_get(root, STR("urgentAdvice")), &headed);
     if (!why_show_is_empty(remedies)) {
         size_t n = 0;
-        sbuf_addz(out, str_eqz(json_get_str(root, "state"), "failing") ? "What would help\n"
-                                                                       : "It would fit with\n");
+        bool fits = json_get(root, STR("now")) != NULL;
+        sbuf_addz(out, fits ? "It would fit with\n" : "What would help\n");
         json_arr_foreach(remedies, r)
             if (n++ < REMEDIES_SHOWN)
-                show_remedy(out, r);
+                show_remedy(out, r, fixes);
         headed = false;
     }
     show_lines(out, json_get(root, STR("advice")), &headed);
@@ -190,10 +188,46 @@ static void show_groups(struct sbuf *out, const yyjson_val *report)
         show_group(out, g);
 }
 
-static bool show_pod(struct sbuf *out, const yyjson_val *root, const struct why_event *event)
+// --- Pods ----------------------------------------------------------------------------------------
+
+static void show_last_event(struct sbuf *out, const yyjson_val *root)
+{
+    const yyjson_val *e = json_get(root, STR("lastEvent"));
+    if (!e)
+        return;
+    sbuf_addf(out, "Last event\n  %.*s %.*s %.*s: %.*s\n", STR_ARG(json_get_str(e, "time")),
+              STR_ARG(json_get_str(e, "type")), STR_ARG(json_get_str(e, "reason")),
+              STR_ARG(json_get_str(e, "message")));
+}
+
+// A pod that has its node: how far it has come.
+static bool show_life(struct sbuf *out, const yyjson_val *root, bool fixes)
+{
+    struct str state = json_get_str(root, "state"), node = json_get_str(root, "node");
+    struct str cause = json_get_str(root, "cause"), stage = json_get_str(root, "stage");
+    sbuf_addf(out, "Pod %.*s ", STR_ARG(json_get_str(root, "name")));
+    if (str_eqz(state, "running") || str_eqz(state, "ended")) {
+        sbuf_addf(out, "is bound to %.*s and %s\n", STR_ARG(node),
+                  str_eqz(state, "ended") ? "has ended well" : "runs");
+        return false;
+    }
+    if (node.n)
+        sbuf_addf(out, "is bound to %.*s and does not run: %.*s\n", STR_ARG(node), STR_ARG(cause));
+    else
+        sbuf_addf(out, "waits: %.*s\n", STR_ARG(cause));
+    show_help(out, root, fixes);
+    if (node.n)
+        sbuf_addf(out, "Stage\n  %.*s (bound, claims, image, container, ready)\n", STR_ARG(stage));
+    show_last_event(out, root);
+    return true;
+}
+
+static bool show_pod(struct sbuf *out, const yyjson_val *root, bool fixes)
 {
     struct str node = json_get_str(root, "node");
-    struct str cause = event->cause.n ? event->cause : json_get_str(root, "cause");
+    struct str cause = json_get_str(root, "cause");
+    if (json_get_str(root, "stage").n)
+        return show_life(out, root, fixes);
     if (!cause.n)
         cause = json_get_str(root, "gate");
     sbuf_addf(out, "Pod %.*s ", STR_ARG(json_get_str(root, "name")));
@@ -203,7 +237,7 @@ static bool show_pod(struct sbuf *out, const yyjson_val *root, const struct why_
         return false;
     }
     sbuf_addf(out, "waits: %.*s\n", STR_ARG(cause));
-    show_help(out, root, event);
+    show_help(out, root, fixes);
     show_groups(out, json_get(json_get(root, STR("now")), STR("report")));
     return true;
 }
@@ -252,8 +286,7 @@ static void show_holders(struct sbuf *out, const yyjson_val *holders)
 }
 
 // A claim that no pod uses.
-static bool show_claim_alone(struct sbuf *out, const yyjson_val *root,
-                             const struct why_event *event)
+static bool show_claim_alone(struct sbuf *out, const yyjson_val *root, bool fixes)
 {
     struct str cause = json_get_str(root, "cause");
     int64_t fits = why_show_get_number(root, "nodesThatFit");
@@ -261,7 +294,7 @@ static bool show_claim_alone(struct sbuf *out, const yyjson_val *root,
         why_show_get_number(root, "moreThatFit") + why_show_get_number(root, "moreThatFitAtMost");
     sbuf_addf(out, "%.*s\n", STR_ARG(cause.n ? cause : STR("its devices are on their way")));
     if (fits == 0)
-        show_help(out, root, event);
+        show_help(out, root, fixes);
     else
         sbuf_addf(out, "%s%lld claim%s like it would fit, one beside the other\n",
                   json_get(root, STR("moreThatFit")) ? "" : "At most ", (long long)more,
@@ -271,7 +304,7 @@ static bool show_claim_alone(struct sbuf *out, const yyjson_val *root,
     return cause.n && fits == 0;
 }
 
-static bool show_claim(struct sbuf *out, const yyjson_val *root, const struct why_event *event)
+static bool show_claim(struct sbuf *out, const yyjson_val *root, bool fixes)
 {
     const yyjson_val *pods = json_get(root, STR("pods"));
     const yyjson_val *allocation = json_get(root, STR("allocation"));
@@ -281,14 +314,14 @@ static bool show_claim(struct sbuf *out, const yyjson_val *root, const struct wh
         show_holders(out, json_get(root, STR("heldBy")));
         show_devices(out, allocation);
     } else if (why_show_is_empty(pods)) {
-        return show_claim_alone(out, root, event);
+        return show_claim_alone(out, root, fixes);
     } else {
         struct str cause = json_get_str(json_at(pods, 0), "cause");
         sbuf_addf(out, "%.*s\n", STR_ARG(cause.n ? cause : STR("its pod has not been tried yet")));
     }
     if (!why_show_is_empty(pods))
         json_arr_foreach(pods, p)
-            (void)!show_pod(out, p, event);
+            (void)!show_pod(out, p, fixes);
     return !allocation;
 }
 
@@ -308,7 +341,7 @@ static void show_member(struct sbuf *out, const yyjson_val *m)
         sbuf_addf(out, "%.*s\n", STR_ARG(cause.n ? cause : json_get_str(m, "state")));
 }
 
-static bool show_pod_group(struct sbuf *out, const yyjson_val *root, const struct why_event *event)
+static bool show_pod_group(struct sbuf *out, const yyjson_val *root, bool fixes)
 {
     struct str cause = json_get_str(root, "cause");
     const yyjson_val *members = json_get(root, STR("members"));
@@ -322,7 +355,7 @@ static bool show_pod_group(struct sbuf *out, const yyjson_val *root, const struc
                   pods == 1 ? "" : "s", why_show_get_number(root, "scheduled") == 1 ? "s" : "ve",
                   (long long)why_show_get_number(root, "minCount"));
     if (cause.n)
-        show_help(out, root, event);
+        show_help(out, root, fixes);
     if (!why_show_is_empty(members)) {
         sbuf_addz(out, "Pods, placed one after the other\n");
         json_arr_foreach(members, m)
@@ -332,12 +365,45 @@ static bool show_pod_group(struct sbuf *out, const yyjson_val *root, const struc
     return cause.n > 0;
 }
 
-bool why_show(const yyjson_val *root, const struct why_event *event, struct sbuf *out)
+// --- Workloads, nodes, devices -------------------------------------------------------------------
+
+static bool show_object(struct sbuf *out, const yyjson_val *root, bool fixes)
+{
+    struct str kind = json_get_str(root, "kind"), cause = json_get_str(root, "cause");
+    struct str note = json_get_str(root, "note");
+    bool good = str_eqz(json_get_str(root, "state"), "running");
+    bool node = str_eqz(kind, "Node"), device = str_eqz(kind, "Device");
+    sbuf_addf(out, "%.*s %.*s ", STR_ARG(kind), STR_ARG(json_get_str(root, "name")));
+    if (!good && node)
+        sbuf_addf(out, "takes no pods, or not all: %.*s\n", STR_ARG(cause));
+    else if (!good && device)
+        sbuf_addf(out, "cannot be had: %.*s\n", STR_ARG(cause));
+    else if (!good)
+        sbuf_addf(out, "does not run: %.*s\n", STR_ARG(cause.n ? cause : note));
+    else if (node)
+        sbuf_addz(out, "is ready and takes pods\n");
+    else if (device)
+        sbuf_addf(out, "is %.*s%s%.*s\n", STR_ARG(json_get_str(root, "deviceState")),
+                  note.n ? ": " : "", STR_ARG(note));
+    else
+        sbuf_addf(out, "runs: %lld of %lld pod%s\n", (long long)why_show_get_number(root, "running"),
+                  (long long)why_show_get_number(root, "wants"),
+                  why_show_get_number(root, "wants") == 1 ? "" : "s");
+    if (good)
+        return false;
+    show_help(out, root, fixes);
+    show_last_event(out, root);
+    show_groups(out, json_get(json_get(root, STR("now")), STR("report")));
+    return true;
+}
+
+bool why_show(const yyjson_val *root, bool fixes, struct sbuf *out)
 {
     struct str kind = json_get_str(root, "kind");
-    return str_eqz(kind, "ResourceClaim") ? show_claim(out, root, event)
-           : str_eqz(kind, "PodGroup")    ? show_pod_group(out, root, event)
-                                          : show_pod(out, root, event);
+    return str_eqz(kind, "ResourceClaim") ? show_claim(out, root, fixes)
+           : str_eqz(kind, "PodGroup")    ? show_pod_group(out, root, fixes)
+           : str_eqz(kind, "Pod")         ? show_pod(out, root, fixes)
+                                          : show_object(out, root, fixes);
 }
 
 // --- Events --------------------------------------------------------------------------------------

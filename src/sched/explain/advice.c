@@ -104,7 +104,8 @@ void advice_missing(struct advice *t, const struct informer *all, const char *ki
     struct name_search f = {.nearest = {.word = name}, .namespace = namespace};
     if (all)
         informer_foreach(all, show_name, &f);
-    if (f.nearest.best.n)
+    bool of_pod = strcmp(kind, "ResourceClaim") == 0 || strcmp(kind, "ResourceClaimTemplate") == 0;
+    if (f.nearest.best.n && !of_pod) // those are remedies (cure_gate.c)
         advice_add(t, "did you mean %s %.*s?", kind, STR_ARG(f.nearest.best));
     advice_add(t, "create %s %.*s%s%.*s", kind, STR_ARG(name), namespace.n ? " in namespace " : "",
                STR_ARG(namespace));
@@ -119,12 +120,11 @@ void advice_missing(struct advice *t, const struct informer *all, const char *ki
 
 // --- Gates ---------------------------------------------------------------------------------------
 
-static void own_gates(struct advice *t, const struct api_pod *pod, struct sbuf *cause)
+static void own_gates(const struct api_pod *pod, struct sbuf *cause)
 {
     sbuf_addz(cause, "it has the scheduling gate");
     for (size_t i = 0; i < pod->spec.scheduling_gates.n; i++)
         sbuf_addf(cause, "%s%.*s", i ? ", " : " ", STR_ARG(pod->spec.scheduling_gates.p[i].name));
-    advice_add(t, "the controller that set the gate has to remove it from spec.schedulingGates");
 }
 
 void advice_group(struct advice *t, const struct sched_group *g, struct sbuf *cause)
@@ -173,7 +173,7 @@ static void missing_claims(struct advice *t, struct sched *s, const struct api_p
 void advice_gate(struct advice *t, struct sched *s, const struct sched_pod *p, struct sbuf *cause)
 {
     if (p->api->spec.scheduling_gates.n) {
-        own_gates(t, p->api, cause);
+        own_gates(p->api, cause);
         return;
     }
     if (p->group && p->group_gated)
@@ -309,6 +309,17 @@ static void advice_add_extended(struct advice *t, const struct alloc_group *g)
     }
 }
 
+// Devices of all requests are published, but nowhere together.
+static void advice_add_scattered(struct advice *t, const struct alloc_explanation *e)
+{
+    uint64_t all = e->funnels_len < CURE_CLASSES_MAX ? (UINT64_C(1) << e->funnels_len) - 1 : 0;
+    if (t->fits || !t->cures || t->cures->cut || t->cures->class_seen || e->funnels_len < 2 || !all ||
+        (t->cures->classes_seen & all) != all)
+        return;
+    advice_first(t, "no node has devices of all classes that the pod asks for: ask for them in "
+                    "several pods, or add a node that has them");
+}
+
 void advice_report(struct advice *t, const struct attempt *a, struct alloc_report *r)
 {
     size_t groups = 0;
@@ -317,8 +328,9 @@ void advice_report(struct advice *t, const struct attempt *a, struct alloc_repor
         const struct alloc_explanation *e = &g[i].explanation;
         if (!g[i].view)
             continue;
-        if (a->special.want)
+        if (a->special.want && t->cures && !t->cures->list.n)
             advice_add_extended(t, &g[i]);
+        advice_add_scattered(t, e);
         if (e->pools.n)
             advice_first(
                 t, "let the driver publish all slices of its pool: look at its pod and log (%.*s)",

@@ -390,6 +390,7 @@ static size_t survey_run(struct sched *s, struct sched_pod *p, struct cures *out
     struct attempt a;
     size_t n = 0;
     enum dra_begin begun = cycle_begin(s, p, &a);
+    out->refused = begun != DRA_OK;
     if (begun == DRA_OK) {
         struct survey v = {.s = s, .a = &a, .report = alloc_report_new()};
         v.explain = (struct index_explaining){.solver = s->solver,
@@ -438,6 +439,45 @@ static void cures_find_cause(struct sched *s, struct sched_pod *p, struct cures 
     out->cause = arena_str(&out->arena, sbuf_str(&text));
 }
 
+// --- Missing classes -----------------------------------------------------------------------------
+
+#define NODES_ASKED 512
+
+// A class that does not exist keeps the pod from every node: others are tried where the pod fits
+// without its claims.
+static void cures_of_class(struct sched *s, struct sched_pod *p, struct cures *out)
+{
+    struct api_pod bare = *p->api;
+    struct sched_pod pod = *p;
+    struct attempt a;
+    size_t asked = 0, n = 0;
+    const struct api_resource_claim **claims =
+        arena_array(&out->arena, const struct api_resource_claim *, p->claims_len + 1);
+    for (size_t i = 0; i < p->claims_len; i++) {
+        struct sched_claim **k = map_get(&s->claims.by_key, p->claims[i]);
+        const struct api_resource_claim *claim = k ? claims_api(*k) : NULL;
+        if (claim && !claim->status.allocation)
+            claims[n++] = claim;
+    }
+    bare.spec.resource_claims.n = 0;
+    pod.api = &bare;
+    if (n == 0)
+        return;
+    enum dra_begin begun = cycle_begin(s, &pod, &a);
+    for (size_t i = 0; begun == DRA_OK && i < s->cluster.order.n && asked < NODES_ASKED; i++) {
+        struct sched_node *node = s->cluster.order.p[i];
+        if (!node || !node->api || out->list.n || filter_node(&a, node, NULL) != WHY_NONE)
+            continue;
+        struct trial t;
+        struct attempt whole = {.s = s, .open = claims, .open_len = n};
+        asked++;
+        trial_begin(&t, s, out, p, node);
+        cure_devices(&t, &whole);
+        trial_end(&t);
+    }
+    cycle_end(&a);
+}
+
 // --- All -----------------------------------------------------------------------------------------
 
 void cures_find(struct sched *s, struct sched_pod *p, struct cures *ret)
@@ -457,6 +497,8 @@ void cures_find(struct sched *s, struct sched_pod *p, struct cures *ret)
             trial_run(&t);
             trial_end(&t);
         }
+    if (ret->refused)
+        cures_of_class(s, p, ret);
     cures_find_cause(s, p, ret);
     ret->cut = s->cost.meter.refused;
     s->cost.meter.left = left;
@@ -532,7 +574,7 @@ void cures_write(const struct cures *c, struct json_writer *w)
         }
         json_write_text_if(w, "node", cure->node);
         json_write_text(w, "by", admin ? STR("admin") : STR("owner"));
-        json_write_flag(w, "verified", true);
+        json_write_flag(w, "verified", !cure->unproven);
         json_write_flag(w, "executable", !manual);
         json_write_array_in(w, "changes");
         for (size_t k = 0; k < cure->n; k++)

@@ -39,6 +39,7 @@ struct cure {
     size_t n;
     struct str node; // on which it was proven
     size_t weight;
+    bool unproven; // it lets the pod be tried
 };
 
 // Words of selectors and classes that may have been meant.
@@ -53,6 +54,7 @@ struct cures {
     bool fits;                    // a node takes the pod as it is
     bool class_seen;              // some node has a device of each class that is asked for,
     bool selectors_seen;          // … which the selectors match
+    bool refused;                 // the pod as a whole cannot be placed
     bool cut;                     // not all was tried
     struct cure_rewrites words;   // in arena, once words_known
     bool words_known;
@@ -63,6 +65,11 @@ void cures_done(struct cures *c);
 // cures_find looks for remedies of a pod. Nothing is changed. It uses the scheduler's solver and
 // arena for attempts of its own; an attempt under way keeps what it has.
 void cures_find(struct sched *s, struct sched_pod *p, struct cures *ret);
+
+// cures_of_gate: the pod is not tried, by a gate of its own or for lack of a claim.
+// cures_of_scheduler: it is for another scheduler.
+void cures_of_gate(struct sched *s, const struct sched_pod *p, struct cures *out);
+void cures_of_scheduler(const struct sched *s, const struct sched_pod *p, struct cures *out);
 
 // cures_text adds a line for each, at most max.
 void cures_text(const struct cures *c, size_t max, struct sbuf *out);

@@ -92,6 +92,19 @@ static void patch_add_capacity(struct sbuf *out, const struct alloc_change *c)
     sbuf_addc(out, '}');
 }
 
+static void patch_rename_capacity(struct sbuf *out, const struct claim_place *p,
+                                  const struct alloc_change *c)
+{
+    cleanup_sbuf struct sbuf base = {0};
+    add_request_path(&base, p, c);
+    sbuf_addz(&base, "/capacity/requests");
+    sbuf_addf(out, "[{\"op\":\"move\",\"from\":\"%s", base.p);
+    cure_add_path(out, c->from);
+    sbuf_addf(out, "\",\"path\":\"%s", base.p);
+    cure_add_path(out, c->expression);
+    sbuf_addz(out, "\"}");
+}
+
 // Writes the JSON patch of a change of a claim.
 static void write_claim_patch(struct sbuf *out, const struct claim_place *p,
                               const struct alloc_change *c)
@@ -115,7 +128,9 @@ static void write_claim_patch(struct sbuf *out, const struct claim_place *p,
         break;
     case ALLOC_CHANGE_SELECTOR:
     case ALLOC_CHANGE_REWRITE:
-        if (c->expression.n) {
+        if (c->at.place != UINT32_MAX && c->at.place > ALLOC_REWRITE_NAMES) {
+            patch_rename_capacity(out, p, c);
+        } else if (c->expression.n) {
             patch_begin(out, "replace", p, c);
             patch_add_selector(out, c);
         } else {
@@ -136,10 +151,9 @@ static void write_claim_patch(struct sbuf *out, const struct claim_place *p,
 
 // --- Weights -------------------------------------------------------------------------------------
 
-// Is there a device anywhere that a request's class and selectors match?
-static bool request_is_granted(const struct trial *t, const struct alloc_change *c)
+// Are there devices anywhere that classes and selectors match? Then these are no mistake.
+static bool request_is_granted(const struct trial *t)
 {
-    (void)c;
     return t->out->class_seen && t->out->selectors_seen;
 }
 
@@ -162,9 +176,10 @@ static size_t weight_of_change(const struct trial *t, const struct alloc_change 
             return CURE_WEIGHT_LESS;
         return CURE_WEIGHT_LESS + (size_t)(from - to > 60 ? 60 : from - to);
     case ALLOC_CHANGE_SELECTOR:
-        return request_is_granted(t, c) ? CURE_WEIGHT_WISH : CURE_WEIGHT_SELECTOR;
+        return request_is_granted(t) ? CURE_WEIGHT_WISH : CURE_WEIGHT_SELECTOR;
     case ALLOC_CHANGE_REWRITE:
-        return c->weight;
+        return request_is_granted(t) && c->weight < CURE_WEIGHT_WISH ? CURE_WEIGHT_WISH - 1
+                                                                     : c->weight;
     case ALLOC_CHANGE_CONSTRAINT:
         return CURE_WEIGHT_CONSTRAINT;
     case ALLOC_CHANGE_HOLDER:
@@ -235,8 +250,8 @@ static bool add_special(struct trial *t, struct attempt *a, const struct alloc_c
                 continue;
             struct cure_change *x = cure_add(
                 t, "request", weight_of_change(t, c),
-                "ask for %.*s %.*s instead of %.*s", STR_ARG(c->to), STR_ARG(m->resource_name),
-                STR_ARG(c->from));
+                "lower the limit of the extended resource to %.*s (%.*s, instead of %.*s)",
+                STR_ARG(c->to), STR_ARG(m->resource_name), STR_ARG(c->from));
             cleanup_sbuf struct sbuf path = {0};
             if (!x)
                 return false;

@@ -8,6 +8,7 @@
 #include "api/match/node.h"
 #include "api/match/taint.h"
 #include "base/nearest.h"
+#include "sched/core/cycle.h"
 #include "sched/dra/dra_int.h"
 #include "sched/explain/cure_int.h"
 #include "sched/filter/filter_int.h"

@@ -46,9 +46,12 @@ static void published_add_value(struct published *f, const struct api_device_att
 static bool published_add_key(struct published *f, struct str driver, struct str qualified,
                               bool capacity)
 {
-    struct str domain = driver, name = qualified;
+    struct str domain, name;
     const struct device_reference *r = &f->wanted;
-    (void)str_cut(qualified, '/', &domain, &name);
+    if (!str_cut(qualified, '/', &domain, &name)) {
+        domain = driver;
+        name = qualified;
+    }
     if (!str_eq(domain, r->domain)) {
         if (str_eq(name, r->key) && capacity == r->capacity && !f->domain.n)
             f->domain = domain;
@@ -250,7 +253,8 @@ static void words_of_class(struct word_search *w, struct str driver)
     uint32_t selector = w->at.selector;
     w->at.selector = UINT32_MAX;
     for (size_t i = 0; i < f.n && !f.own; i++)
-        words_add(w, f.names[i], w->class_name,
+        if (driver.n || !f.near.best.n || str_eq(f.names[i], f.near.best))
+            words_add(w, f.names[i], w->class_name,
                   arena_strf(w->arena, "class %.*s", STR_ARG(f.names[i])),
                   driver.n || str_eq(f.names[i], f.near.best) ? CURE_WEIGHT_TYPO + 10
                                                               : CURE_WEIGHT_MISTAKE + 20);
@@ -285,6 +289,36 @@ static void words_of_selector(struct word_search *w)
     }
 }
 
+// Amounts of capacities that no device has.
+struct capacity_names {
+    struct nearest near;
+    bool there;
+};
+
+static void capacity_names_add(void *arg, const struct typed_object *o)
+{
+    struct capacity_names *f = arg;
+    const struct api_resource_slice *s = o->object.value;
+    for (size_t i = 0; i < s->spec.devices.n; i++)
+        for (size_t k = 0; k < s->spec.devices.p[i].capacity.n; k++) {
+            f->there |= str_eq(s->spec.devices.p[i].capacity.p[k].key, f->near.word);
+            nearest_try(&f->near, s->spec.devices.p[i].capacity.p[k].key);
+        }
+}
+
+static void words_of_capacity(struct word_search *w, const struct api_capacity_requirements *c)
+{
+    for (uint32_t i = 0; c && i < c->requests.n; i++) {
+        struct capacity_names f = {.near = {.word = c->requests.p[i].key}};
+        informer_foreach(w->s->watch.informers[WATCH_SLICES], capacity_names_add, &f);
+        if (f.there || !f.near.best.n)
+            continue;
+        w->at.selector = ALLOC_REWRITE_CAPACITY - i;
+        words_add(w, f.near.best, c->requests.p[i].key,
+                  arena_strf(w->arena, "capacity %.*s", STR_ARG(f.near.best)), CURE_WEIGHT_TYPO);
+    }
+}
+
 static void words_of_request(struct word_search *w, const struct api_device_selector_array *all,
                              struct str class_name)
 {
@@ -311,9 +345,12 @@ void cure_find_words(struct sched *s, const struct api_resource_claim *const *cl
             const struct api_device_request *r = &rs->p[k];
             w.at = (struct alloc_rewrite){.claim = i, .request = k, .sub = UINT32_MAX};
             if (r->exactly)
+                words_of_capacity(&w, r->exactly->capacity);
+            if (r->exactly)
                 words_of_request(&w, &r->exactly->selectors, r->exactly->device_class_name);
             for (uint32_t m = 0; m < r->first_available.n; m++) {
                 w.at.sub = m;
+                words_of_capacity(&w, r->first_available.p[m].capacity);
                 words_of_request(&w, &r->first_available.p[m].selectors,
                                  r->first_available.p[m].device_class_name);
             }

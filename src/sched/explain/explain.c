@@ -154,8 +154,7 @@ static void other_scheduler(const struct sched *s, const struct sched_pod *p, st
         return;
     sbuf_addf(&t->cause, "it is for schedulerName %.*s, which is none of ours",
               STR_ARG(p->api->spec.scheduler_name));
-    advice_add(&t->advice, "start that scheduler, or let spec.schedulerName be %.*s",
-               STR_ARG(s->config.names.p[0]));
+    cures_of_scheduler(s, p, &t->cures);
 }
 
 static void explain_inspect_pod(struct sched *s, struct sched_pod *p, struct told *t)
@@ -163,6 +162,7 @@ static void explain_inspect_pod(struct sched *s, struct sched_pod *p, struct tol
     switch (p->state) {
     case POD_GATED:
         advice_gate(&t->advice, s, p, &t->cause);
+        cures_of_gate(s, p, &t->cures);
         if (!t->cause.n)
             explain_ask_nodes(s, p, t);
         break;
