@@ -295,7 +295,7 @@ static int owner_find(struct why_plan *p, const yyjson_val *pod, struct str name
 }
 
 static int pod_of_controller(struct why_plan *p, const struct why_object *pod,
-                             const struct why_object *owner, const yyjson_val *patch,
+                             const struct why_object *owner, const yyjson_val *patch, bool force,
                              struct err *err)
 {
     bool changes = patch && json_len(patch);
@@ -306,25 +306,25 @@ static int pod_of_controller(struct why_plan *p, const struct why_object *pod,
         step_patch(p, owner, patch_for(p, patch, "/spec/template", owner->doc.root));
     // A Deployment replaces its pods by itself.
     if (!changes || strcmp(owner->kind->kind, "Deployment") != 0)
-        step_delete(p, pod, false, false);
+        step_delete(p, pod, force, false);
     return 0;
 }
 
 static int plan_pod(struct why_plan *p, struct str namespace, struct str name,
-                    const yyjson_val *patch, struct err *err)
+                    const yyjson_val *patch, bool force, struct err *err)
 {
     struct why_object pod = {0}, owner = {0};
     bool owned = false;
     int r = object_read(p, STR("Pod"), namespace, name, &pod, err);
     if (r == 0)
         r = owner_find(p, pod.doc.root, pod.namespace, &owner, &owned, err);
-    bool waits = r == 0 && !objects_text(pod.doc.root, "spec.nodeName").n;
+    force |= r == 0 && !objects_text(pod.doc.root, "spec.nodeName").n; // no node has to end it
     if (r == 0 && owned)
-        r = pod_of_controller(p, &pod, &owner, patch, err);
+        r = pod_of_controller(p, &pod, &owner, patch, force, err);
     else if (r == 0 && is_mutable(patch) && !p->pod_again)
         step_patch(p, &pod, patch_for(p, patch, "", pod.doc.root));
     else if (r == 0)
-        r = step_replace(p, &pod, patch_for(p, patch, "", pod.doc.root), waits, err);
+        r = step_replace(p, &pod, patch_for(p, patch, "", pod.doc.root), force, err);
     json_doc_done(&pod.doc);
     json_doc_done(&owner.doc);
     p->pod_made = true;
@@ -357,6 +357,33 @@ static int plan_release(struct why_plan *p, const struct why_object *claim, stru
     return 0;
 }
 
+// A claim that pods use goes only after them: the pod is made anew behind it.
+static int plan_used_claim(struct why_plan *p, const struct why_object *claim, struct str patch,
+                           struct err *err)
+{
+    struct str namespace, name, body = {0}, fresh = {0};
+    struct why_object pod = {0};
+    if (!str_cut(json_get_str(p->explanation, "name"), '/', &namespace, &name))
+        return err_set(err, ERR_INVALID, "claim %.*s is in use; end its pods first",
+                       STR_ARG(claim->name));
+    int r = object_renew(p, claim, patch, &body, err);
+    if (r == 0)
+        r = object_read(p, STR("Pod"), namespace, name, &pod, err);
+    bool owned = r == 0 && controller_of(pod.doc.root);
+    if (r == 0)
+        r = object_renew(p, &pod, STR("[]"), &fresh, err);
+    if (r == 0) {
+        step_delete(p, &pod, false, true);
+        step_delete(p, claim, false, true);
+        step_create(p, claim, body);
+        if (!owned)
+            step_create(p, &pod, fresh);
+        p->pod_made = true;
+    }
+    json_doc_done(&pod.doc);
+    return r;
+}
+
 static int plan_object(struct why_plan *p, const yyjson_val *change, struct str action,
                        struct err *err)
 {
@@ -372,6 +399,8 @@ static int plan_object(struct why_plan *p, const yyjson_val *change, struct str 
         r = plan_release(p, &o, err);
     } else if (str_eqz(action, "delete") || str_eqz(action, "forceDelete")) {
         step_delete(p, &o, str_eqz(action, "forceDelete"), false);
+    } else if (str_eqz(kind, "ResourceClaim") && objects_list(o.doc.root, "status.reservedFor")) {
+        r = plan_used_claim(p, &o, patch_for(p, patch, "", o.doc.root), err);
     } else if (str_eqz(kind, "ResourceClaim") || str_eqz(kind, "ResourceClaimTemplate")) {
         r = step_replace(p, &o, patch_for(p, patch, "", o.doc.root), false, err);
         p->pod_again |= str_eqz(kind, "ResourceClaimTemplate");
@@ -418,7 +447,7 @@ static bool is_of_pod(const yyjson_val *change, struct str *namespace, struct st
     const yyjson_val *about = json_get(change, STR("object"));
     struct str action = json_get_str(change, "action");
     if (!str_eqz(json_get_str(about, "kind"), "Pod") ||
-        !(str_eqz(action, "patch") || str_eqz(action, "replace")))
+        !(str_eqz(action, "patch") || str_starts(action, STR("replace"))))
         return false;
     *namespace = json_get_str(about, "namespace");
     *name = json_get_str(about, "name");
@@ -441,19 +470,20 @@ int why_plan_make(struct why_plan *p, const yyjson_val *remedy, struct err *err)
     struct str namespace = {0}, name = {0}, key = json_get_str(p->explanation, "name");
     cleanup_json_doc struct json_doc patches = {0};
     cleanup_sbuf struct sbuf text = {0};
-    bool pod = false;
+    bool pod = false, force = false;
     int r = 0;
     json_arr_foreach(changes, c) {
         pod |= is_of_pod(c, &namespace, &name);
+        force |= str_eqz(json_get_str(c, "action"), "replaceNow");
         r = r < 0 ? r : plan_change(p, c, err);
     }
     const yyjson_val *patch = pod ? pod_patches(changes, &patches, &text, err) : NULL;
     if (r == 0 && pod)
-        r = patch ? plan_pod(p, namespace, name, patch, err) : -ERR_INTERNAL;
+        r = patch ? plan_pod(p, namespace, name, patch, force, err) : -ERR_INTERNAL;
     // Claims are made of a template once, for a new pod.
     if (r == 0 && p->pod_again && !p->pod_made &&
         str_eqz(json_get_str(p->explanation, "kind"), "Pod") && str_cut(key, '/', &namespace, &name))
-        r = plan_pod(p, namespace, name, NULL, err);
+        r = plan_pod(p, namespace, name, NULL, false, err);
     return r;
 }
 

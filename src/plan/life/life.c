@@ -268,6 +268,7 @@ static bool life_of_node(struct life *l, bool found, const yyjson_val *node)
     if (found && (!ready || str_eqz(json_get_str(ready, "status"), "True")))
         return false;
     l->stage = "bound";
+    again.action = "replaceNow"; // the node does not end it
     if (!found)
         sbuf_addf(&l->cause, "node %.*s does not exist", STR_ARG(l->node));
     else
