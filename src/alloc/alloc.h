@@ -340,6 +340,9 @@ struct alloc_group {
 struct alloc_report *alloc_report_new(void);
 void alloc_report_free(struct alloc_report *r);
 
+// alloc_report_set_quiet leaves out why selectors fail: each such text costs an evaluation.
+void alloc_report_set_quiet(struct alloc_report *r);
+
 // alloc_report_add explains claims on a node, which uses the solver. Returns false when the
 // question has an error there, or the meter has nothing left; then nothing is added.
 bool alloc_report_add(struct alloc_report *r, struct alloc_solver *s, const struct alloc_view *view,

@@ -114,7 +114,7 @@ static void test_pairs_when_no_single_helps(void **state)
                         "q", "1", P_CEL("device.attributes['d.example.com'].n == 2"))),
             P_USED("y", "n", "a")));
     check_found(&s,
-                "request q tolerating the taint fix=yes:NoSchedule + claim other/y gone @n\n"
+                "claim other/y gone + request q tolerating the taint fix=yes:NoSchedule @n\n"
                 "request q tolerating the taint fix=yes:NoSchedule + one more node like n @n\n");
     search_done(&s);
 }

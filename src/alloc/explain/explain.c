@@ -433,7 +433,7 @@ static struct alloc_reason finish_reason(const struct explainer *x, size_t funne
     struct alloc_reason r = {
         .row = d->row, .devices = d->devices, .term = d->term, .shortage = d->shortage};
     r.what = d->row == ALLOC_ROW_TAINTED ? funnel_taint_text(d, arena) : arena_str(arena, d->what);
-    if (d->row == ALLOC_ROW_SELECTOR_FAILED)
+    if (d->row == ALLOC_ROW_SELECTOR_FAILED && !x->s->no_error_texts)
         r.error = funnel_failure_text(x, &x->s->p.alternatives[funnel], d->device, arena);
     if (d->amounts) {
         r.needs = explain_amount_text(arena, d->needs, d->unit);

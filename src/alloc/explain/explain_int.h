@@ -196,6 +196,7 @@ struct alloc_report {
     size_t last;           // group that the node added last went to
     struct arena remedies; // of the last search
     struct str preferred;  // a cause that comes first; in arena
+    bool quiet;            // see alloc_report_set_quiet
     struct kept_programs kept;
 };
 

@@ -31,6 +31,11 @@ void alloc_report_free(struct alloc_report *r)
     free(r);
 }
 
+void alloc_report_set_quiet(struct alloc_report *r)
+{
+    r->quiet = true;
+}
+
 void alloc_report_again(struct alloc_report *r, size_t group, struct str node)
 {
     struct report_group *g = &r->groups.p[group];
@@ -74,7 +79,9 @@ bool alloc_report_add(struct alloc_report *r, struct alloc_solver *s, const stru
         struct report_group *g = report_join_group(r, str_make((const char *)&state, sizeof(state)),
                                                    view->node->metadata.name, &is_new);
         if (is_new) {
+            s->no_error_texts = r->quiet;
             explain_finish(&x, &r->arena, &g->pub.explanation);
+            s->no_error_texts = false;
             g->pub.view = view;
             g->in_use = arena_array(&r->arena, struct holders, s->p.alternatives_len + 1);
         }

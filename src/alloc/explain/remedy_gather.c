@@ -246,11 +246,13 @@ static void add_rewrites(struct remedy_search *r)
 void remedy_gather(struct remedy_search *r)
 {
     add_rewrites(r);
+    r->s->no_error_texts = true;
     for (uint32_t i = 0; i < r->views_len; i++) {
         struct alloc_explanation e;
         if (alloc_explain(r->s, r->views[i].view, r->claims, r->claims_len, &e))
             add_of_view(r, i, &e);
     }
+    r->s->no_error_texts = false;
     if (r->candidates.n)
         qsort(r->candidates.p, r->candidates.n, sizeof(*r->candidates.p), candidate_cmp);
 }

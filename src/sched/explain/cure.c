@@ -19,7 +19,7 @@
 #define TRIED_MAX      10 // nodes on which changes are tried
 #define PER_SORT       2
 #define LIKE_MAX       2 // remedies of one sort that are kept
-#define REMEDY_CALLS   UINT64_C(4000) // of the allocator's deadline, for one node
+#define CURE_COST      UINT64_C(250000) // of selectors, for all trials
 #define NO_GROUP       SIZE_MAX
 #define DEVICES_HARD   450   // distance of a node whose devices do not do
 #define DEVICES_NEVER  20000 // … and that has none of the class
@@ -175,6 +175,14 @@ static void trial_end(struct trial *t)
     arena_done(&t->arena);
 }
 
+// What the survey knows of the devices holds, unless the pod asks for them by its own limits.
+static bool trial_has_devices(struct trial *t, struct attempt *a)
+{
+    if (!t->devices && !a->special.want && a->open_len)
+        return false;
+    return dra_filter(a, t->node, NULL) == WHY_NONE;
+}
+
 // Takes obstacles away until the node takes the pod, devices aside; then looks at those.
 static void trial_run(struct trial *t)
 {
@@ -188,7 +196,7 @@ static void trial_run(struct trial *t)
         bool clear = begun == DRA_OK && w == WHY_NONE;
         bool goes_on = begun == DRA_OK && w != WHY_NONE && i < STEPS_MAX &&
                        cure_step(t, &a, w, &why);
-        if (clear && dra_filter(&a, t->node, NULL) == WHY_NONE)
+        if (clear && trial_has_devices(t, &a))
             cure_offer(t);
         else if (clear)
             cure_devices(t, &a);
@@ -371,7 +379,7 @@ static bool survey_is_next(const struct survey_node *x, struct survey_sort *sort
 }
 
 // The nearest nodes, in the cures' arena: the survey goes with its attempt.
-static size_t survey_choose(struct survey *v, struct sched_node **ret)
+static size_t survey_choose(struct survey *v, struct survey_node *ret)
 {
     struct survey_sort sorts[SORTS_MAX];
     size_t len = 0;
@@ -379,13 +387,13 @@ static size_t survey_choose(struct survey *v, struct sched_node **ret)
     qsort(v->nodes, v->n, sizeof(*v->nodes), survey_cmp);
     for (size_t i = 0; i < v->n && n < TRIED_MAX; i++)
         if (survey_is_next(&v->nodes[i], sorts, &len))
-            ret[n++] = v->nodes[i].node;
+            ret[n++] = v->nodes[i];
     return n;
 }
 
 // Finds the nodes to try. Returns how many.
 static size_t survey_run(struct sched *s, struct sched_pod *p, struct cures *out,
-                         struct sched_node **ret)
+                         struct survey_node *ret)
 {
     struct attempt a;
     size_t n = 0;
@@ -396,6 +404,7 @@ static size_t survey_run(struct sched *s, struct sched_pod *p, struct cures *out
         v.explain = (struct index_explaining){.solver = s->solver,
                                               .report = v.report,
                                               .claims = a.open};
+        alloc_report_set_quiet(v.report);
         survey_explain(&v);
         map_done(&v.explain.seen);
         survey_measure(&v, out);
@@ -480,29 +489,42 @@ static void cures_of_class(struct sched *s, struct sched_pod *p, struct cures *o
 
 // --- All -----------------------------------------------------------------------------------------
 
-void cures_find(struct sched *s, struct sched_pod *p, struct cures *ret)
+// Trials have a budget of their own: what they find must not depend on what was evaluated before.
+static void cures_try(struct sched *s, struct sched_pod *p, const struct survey_node *nodes, size_t n,
+                      struct cures *ret)
 {
-    struct sched_node *nodes[TRIED_MAX];
-    struct arena kept = s->turn.arena; // of an attempt under way
-    uint64_t left = s->cost.meter.left;
-    bool refused = s->cost.meter.refused;
-    *ret = (struct cures){0};
-    s->turn.arena = (struct arena){0};
-    size_t n = survey_run(s, p, ret, nodes);
-    for (size_t i = 0; i < n; i++)
-        for (int others = 0; others < 2; others++) {
+    struct alloc_meter *m = &s->cost.meter;
+    uint64_t left = m->left;
+    m->left = CURE_COST;
+    for (size_t i = 0; i < n && !m->refused; i++)
+        for (int others = 0; others < (nodes[i].mask ? 2 : 1); others++) {
             struct trial t;
-            trial_begin(&t, s, ret, p, nodes[i]);
+            trial_begin(&t, s, ret, p, nodes[i].node);
             t.others = others;
+            t.devices = nodes[i].devices;
             trial_run(&t);
             trial_end(&t);
         }
     if (ret->refused)
         cures_of_class(s, p, ret);
-    cures_find_cause(s, p, ret);
-    ret->cut = s->cost.meter.refused;
-    s->cost.meter.left = left;
-    s->cost.meter.refused = refused;
+    if (!m->refused)
+        cures_find_cause(s, p, ret);
+    ret->cut = m->refused;
+    m->left = left;
+    m->refused = false;
+}
+
+void cures_find(struct sched *s, struct sched_pod *p, struct cures *ret)
+{
+    struct survey_node nodes[TRIED_MAX];
+    struct arena kept = s->turn.arena; // of an attempt under way
+    *ret = (struct cures){0};
+    s->turn.arena = (struct arena){0};
+    size_t n = survey_run(s, p, ret, nodes);
+    if (!s->cost.meter.refused)
+        cures_try(s, p, nodes, n, ret);
+    else
+        ret->cut = true;
     arena_done(&s->turn.arena);
     s->turn.arena = kept;
 }
@@ -558,6 +580,32 @@ static void cure_write_change(const struct cure_change *c, struct json_writer *w
     json_write_text_if(w, "from", c->from);
     json_write_text_if(w, "to", c->to);
     json_write_object_end(w);
+}
+
+void cures_write_found(const struct cures *c, struct sbuf *out)
+{
+    struct json_writer w = {.out = out};
+    json_write_object_begin(&w);
+    json_write_array_in(&w, "remedies");
+    for (size_t i = 0; i < c->list.n; i++) {
+        json_write_object_begin(&w);
+        json_write_array_in(&w, "changes");
+        for (size_t k = 0; k < c->list.p[i].n; k++)
+            cure_write_change(&c->list.p[i].changes[k], &w);
+        json_write_array_end(&w);
+        json_write_text_if(&w, "node", c->list.p[i].node);
+        json_write_object_end(&w);
+    }
+    json_write_array_end(&w);
+    json_write_flag(&w, "complete", !c->cut);
+    json_write_object_end(&w);
+}
+
+void cures_write_best(const struct cures *c, struct sbuf *out)
+{
+    for (size_t i = 0; c->list.n && i < c->list.p[0].n; i++)
+        sbuf_addf(out, "%s%.*s", i ? " and " : "; would fit with ",
+                  STR_ARG(c->list.p[0].changes[i].text));
 }
 
 void cures_write(const struct cures *c, struct json_writer *w)

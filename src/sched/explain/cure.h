@@ -74,6 +74,11 @@ void cures_of_scheduler(const struct sched *s, const struct sched_pod *p, struct
 // cures_text adds a line for each, at most max.
 void cures_text(const struct cures *c, size_t max, struct sbuf *out);
 
+// cures_write_found adds them as an object as alloc_remedies_json does, cures_write_best the best
+// one as the end of a summary.
+void cures_write_found(const struct cures *c, struct sbuf *out);
+void cures_write_best(const struct cures *c, struct sbuf *out);
+
 // cures_write adds them as a list: remedies.
 void cures_write(const struct cures *c, struct json_writer *w);
 

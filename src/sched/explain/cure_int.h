@@ -42,7 +42,8 @@ struct trial {
     struct api_node *fake;
     struct VEC(struct sched_pod *) lifted; // from the node; in arena
     struct cure cure;
-    bool others; // changes that others make are preferred to those of the pod
+    bool devices; // would do, by the survey
+    bool others;  // changes that others make are preferred to those of the pod
 };
 
 // cure_add remembers a change; text is its fmt. NULL: there are too many already.

@@ -25,7 +25,6 @@
 
 // Calls of the allocator's deadline that finding remedies may take: enough for a few, not for all.
 #define REMEDY_CALLS_LINE UINT64_C(40)
-#define REMEDY_CALLS_FULL UINT64_C(4000)
 
 // --- The pod's condition -------------------------------------------------------------------------
 
@@ -340,25 +339,25 @@ void report_line(struct attempt *a, struct sbuf *out)
 
 void report_write_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause, struct sbuf *text)
 {
-    struct alloc_remedies remedies = {0};
     cleanup_sbuf struct sbuf line = {0};
     if (!a->s->cluster.nodes_known) {
         sbuf_addz(cause, NO_NODES);
         return;
     }
-    struct alloc_report *r = report_with(a, REMEDY_CALLS_FULL, &remedies);
+    const struct cures *cures = a->tips->cures;
+    struct alloc_report *r = report_make(a);
     advice_report(a->tips, a, r);
-    if (a->tips->cures)
-        alloc_report_prefer(r, a->tips->cures->cause);
+    alloc_report_prefer(r, cures->cause);
     alloc_report_summary(r, NULL, cause);
-    alloc_report_summary(r, &remedies, &line);
+    sbuf_add(&line, sbuf_str(cause));
+    cures_write_best(cures, &line);
     alloc_report_text(r, text);
     sbuf_addz(out, "{\"summary\":");
     sbuf_add_json_str(out, sbuf_str(&line), false);
     sbuf_addz(out, ",\"report\":");
     alloc_report_json(r, out);
     sbuf_addz(out, ",\"remedies\":");
-    alloc_remedies_json(&remedies, out);
+    cures_write_found(cures, out);
     sbuf_addc(out, '}');
     alloc_report_free(r);
     index_unpin(a->s->devices);
