@@ -330,6 +330,7 @@ struct alloc_group {
     size_t nodes;
     struct str names[ALLOC_NAMES_SHOWN]; // of the first nodes
     size_t names_len;
+    bool preferred;                // its cause comes first
     struct str refused;            // why the node was not looked at; else empty and
     const struct alloc_view *view; // of the first node; NULL when refused
     struct alloc_explanation explanation;
@@ -369,11 +370,9 @@ void alloc_report_summary(struct alloc_report *r, const struct alloc_remedies *r
                           struct sbuf *out);
 void alloc_report_text(struct alloc_report *r, struct sbuf *out);
 
-// alloc_report_cause adds the cause of the nearest group, as the summary words it for several
-// nodes. alloc_report_prefer puts a cause first in the summary: that of the node where the least
-// has to change.
-void alloc_report_cause(struct alloc_report *r, struct sbuf *out);
-void alloc_report_prefer(struct alloc_report *r, struct str cause);
+// alloc_report_prefer_last puts the cause of the node added last first in the summary: that where
+// the least has to change.
+void alloc_report_prefer_last(struct alloc_report *r);
 void alloc_report_json(struct alloc_report *r, struct sbuf *out);
 
 // --- Remedies ------------------------------------------------------------------------------------

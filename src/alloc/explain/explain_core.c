@@ -64,7 +64,8 @@ static bool core_has_request(const struct api_device_claim *d, struct str name)
 }
 
 // A constraint that names requests which are gone speaks of the others only. False: of none.
-static bool core_narrow_constraint(const struct api_device_claim *d, struct api_device_constraint *x)
+static bool core_narrow_constraint(const struct api_device_claim *d,
+                                   struct api_device_constraint *x)
 {
     size_t n = 0;
     bool named = x->requests.n > 0;

@@ -38,8 +38,8 @@ struct draft_reason {
     amount whole; // capacity: what the largest of them has when it is unused
     bool amounts;
     enum alloc_shortage shortage; // of a capacity
-    uint32_t device; // the first, to ask again for an error
-    uint16_t term;   // of a selector's term: its place
+    uint32_t device;              // the first, to ask again for an error
+    uint16_t term;                // of a selector's term: its place
     size_t devices;
 };
 
@@ -195,7 +195,6 @@ struct alloc_report {
     size_t nodes;
     size_t last;           // group that the node added last went to
     struct arena remedies; // of the last search
-    struct str preferred;  // a cause that comes first; in arena
     bool quiet;            // see alloc_report_set_quiet
     struct kept_programs kept;
 };

@@ -68,6 +68,12 @@ size_t alloc_report_last(const struct alloc_report *r, bool *ret_first)
     return r->last;
 }
 
+void alloc_report_prefer_last(struct alloc_report *r)
+{
+    if (r->groups.n)
+        r->groups.p[r->last].pub.preferred = true;
+}
+
 bool alloc_report_add(struct alloc_report *r, struct alloc_solver *s, const struct alloc_view *view,
                       const struct api_resource_claim *const *claims, size_t claims_len)
 {

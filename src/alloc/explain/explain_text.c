@@ -594,19 +594,6 @@ static int cause_rank(const struct alloc_group *g)
     return f->class_refused == f->published ? 2 : 0;
 }
 
-void alloc_report_cause(struct alloc_report *r, struct sbuf *out)
-{
-    size_t n = 0;
-    const struct alloc_group *g = alloc_report_finish(r, &n);
-    if (n)
-        cause_of(&g[0], out);
-}
-
-void alloc_report_prefer(struct alloc_report *r, struct str cause)
-{
-    r->preferred = arena_str(&r->arena, cause);
-}
-
 // Causes, equal ones together. Returns how many there are.
 static size_t gather_causes(struct alloc_report *r, struct arena *tmp, struct cause **ret)
 {
@@ -622,10 +609,10 @@ static size_t gather_causes(struct alloc_report *r, struct arena *tmp, struct ca
         while (k < n && !str_eq(cs[k].text, sbuf_str(&b)))
             k++;
         if (k == n)
-            cs[n++] = (struct cause){.text = arena_str(tmp, sbuf_str(&b)),
-                                     .preferred = str_eq(sbuf_str(&b), r->preferred),
-                                     .rank = cause_rank(&g[i])};
+            cs[n++] =
+                (struct cause){.text = arena_str(tmp, sbuf_str(&b)), .rank = cause_rank(&g[i])};
         cs[k].nodes += g[i].nodes;
+        cs[k].preferred |= g[i].preferred;
         add_holders(&cs[k], &g[i], own, tmp);
     }
     *ret = cs;

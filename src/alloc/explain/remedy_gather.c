@@ -233,8 +233,8 @@ static void add_rewrites(struct remedy_search *r)
 {
     for (size_t i = 0; i < r->rewrites_len; i++) {
         const struct alloc_rewrite *w = &r->rewrites[i];
-        struct candidate c = for_request(
-            ALLOC_CHANGE_REWRITE, (struct about){w->claim, w->request, w->sub}, w->weight);
+        struct candidate c = for_request(ALLOC_CHANGE_REWRITE,
+                                         (struct about){w->claim, w->request, w->sub}, w->weight);
         c.selector = w->selector;
         c.expression = w->expression;
         c.from = w->from;
@@ -305,9 +305,9 @@ static void remedy_gather_describe(struct remedy_search *r, const struct candida
     } else if (c->kind == ALLOC_CHANGE_COUNT) {
         int64_t from =
             c->sub == UINT32_MAX ? q->exactly->count : q->first_available.p[c->sub].count;
-        bool all = c->sub == UINT32_MAX ? str_eqz(q->exactly->allocation_mode, "All")
-                                        : str_eqz(q->first_available.p[c->sub].allocation_mode,
-                                                  "All");
+        bool all = c->sub == UINT32_MAX
+                       ? str_eqz(q->exactly->allocation_mode, "All")
+                       : str_eqz(q->first_available.p[c->sub].allocation_mode, "All");
         ret->from = all ? STR("all") : arena_strf(r->arena, "%lld", (long long)from);
         ret->to = arena_strf(r->arena, "%lld", (long long)c->count);
         sbuf_addf(b, "asking for %.*s instead of %.*s", STR_ARG(ret->to), STR_ARG(ret->from));
@@ -319,8 +319,7 @@ static void remedy_gather_describe(struct remedy_search *r, const struct candida
     } else {
         const struct api_device_selector_array *all =
             selectors_of(r, (struct about){c->claim, c->request, c->sub});
-        ret->expression =
-            remedy_drop_term(r, all->p[c->selector].cel->expression, c->term);
+        ret->expression = remedy_drop_term(r, all->p[c->selector].cel->expression, c->term);
         sbuf_addz(b, "without ");
         for (size_t i = 0; i < c->what.n; i++)
             if (c->what.p[i] != '\n')

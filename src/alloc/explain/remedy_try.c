@@ -21,8 +21,8 @@ static struct parts parts_of(struct api_resource_claim *claim, const struct cand
 {
     struct api_device_request *r = &claim->spec.devices.requests.p[c->request];
     if (c->sub == UINT32_MAX)
-        return (struct parts){&r->exactly->selectors, &r->exactly->tolerations,
-                              r->exactly->capacity,   &r->exactly->count,
+        return (struct parts){&r->exactly->selectors,       &r->exactly->tolerations,
+                              r->exactly->capacity,         &r->exactly->count,
                               &r->exactly->allocation_mode, &r->exactly->device_class_name};
     struct api_device_sub_request *s = &r->first_available.p[c->sub];
     return (struct parts){&s->selectors, &s->tolerations,     s->capacity,

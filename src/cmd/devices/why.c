@@ -100,9 +100,15 @@ static bool why_find_kind(struct str word, struct str *ret)
                                         "Deployment", "ReplicaSet",    "StatefulSet",
                                         "DaemonSet",  "Job",           "Node"};
     static const char *const names[][2] = {
-        {"claim", "resourceclaim"}, {"claims", "resourceclaim"}, {"group", "podgroup"},
-        {"groups", "podgroup"},     {"deploy", "deployment"},    {"rs", "replicaset"},
-        {"sts", "statefulset"},     {"ds", "daemonset"},         {"po", "pod"},
+        {"claim", "resourceclaim"},
+        {"claims", "resourceclaim"},
+        {"group", "podgroup"},
+        {"groups", "podgroup"},
+        {"deploy", "deployment"},
+        {"rs", "replicaset"},
+        {"sts", "statefulset"},
+        {"ds", "daemonset"},
+        {"po", "pod"},
         {"no", "node"},
     };
     if (str_eqz(word, "device") || str_eqz(word, "devices")) {
@@ -124,9 +130,10 @@ static bool why_find_kind(struct str word, struct str *ret)
 static int no_kind(struct str word)
 {
     cleanup_sbuf struct sbuf text = {0};
-    sbuf_addf(&text,
-              "'%.*s' is no pod, claim, podgroup, workload, node or device: only these are explained",
-              STR_ARG(word));
+    sbuf_addf(
+        &text,
+        "'%.*s' is no pod, claim, podgroup, workload, node or device: only these are explained",
+        STR_ARG(word));
     return cli_usage_error("why", text.p);
 }
 

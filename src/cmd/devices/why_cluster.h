@@ -17,8 +17,8 @@ struct why_question {
     struct str namespace; // empty: the context's
     struct str name;
     bool json;
-    int64_t fix; // remedy to carry out; 0: none
-    bool yes;    // … without a question
+    int64_t fix;        // remedy to carry out; 0: none
+    bool yes;           // … without a question
     struct arena arena; // of texts that were found out
     const char *color;  // auto, always, never; NULL: auto
 };

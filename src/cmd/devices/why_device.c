@@ -35,8 +35,9 @@ static void device_write_change(struct json_writer *w, size_t fix, const char *a
     json_write_text(w, "text", text);
     if (name.n) {
         json_write_object_in(w, "object");
-        json_write_text(w, "kind", strcmp(action, "release") == 0 ? STR("ResourceClaim")
-                                                                  : STR("DeviceTaintRule"));
+        json_write_text(w, "kind",
+                        strcmp(action, "release") == 0 ? STR("ResourceClaim")
+                                                       : STR("DeviceTaintRule"));
         json_write_text_if(w, "namespace", namespace);
         json_write_text(w, "name", name);
         json_write_object_end(w);
@@ -55,7 +56,10 @@ static void device_write_holders(struct json_writer *w, const struct inventory *
     for (uint32_t i = 0; i < d->holds_len; i++) {
         const struct inventory_claim *c = &inv->claims[inv->holds[d->first_hold + i].claim];
         struct str namespace, name;
-        sbuf_addf(cause, "%s claim %.*s", i ? "," : cause->n ? "; held by" : "it is held by",
+        sbuf_addf(cause, "%s claim %.*s",
+                  i          ? ","
+                  : cause->n ? "; held by"
+                             : "it is held by",
                   STR_ARG(c->name));
         if (c->pods.n)
             sbuf_addf(cause, " (pod %.*s)", STR_ARG(c->pods));
@@ -64,8 +68,9 @@ static void device_write_holders(struct json_writer *w, const struct inventory *
                                 arena_strf(&arena, "claim %.*s gone", STR_ARG(c->name)));
     }
     if (d->taints.n)
-        device_write_change(w, ++fix, "manual", "taint", STR(""), STR(""),
-                            STR("take the taint away: dray untaint, or see the driver that set it"));
+        device_write_change(
+            w, ++fix, "manual", "taint", STR(""), STR(""),
+            STR("take the taint away: dray untaint, or see the driver that set it"));
     else if (d->state == INVENTORY_LOST)
         device_write_change(w, ++fix, "manual", "startDriver", STR(""), STR(""),
                             STR("see that its driver runs and publishes the whole pool"));
@@ -118,10 +123,11 @@ int why_device(struct why_source *s, struct str name, struct sbuf *out, struct e
     if (r == 0)
         (void)inventory_find(inv, name, device_seen, &found);
     if (r == 0 && found.n != 1)
-        r = err_set(err, ERR_NOT_FOUND, found.n ? "%zu devices are called %.*s; name one as "
-                                                  "DRIVER/POOL/DEVICE"
-                                                : "there is no device among %zu that is called "
-                                                  "%.*s",
+        r = err_set(err, ERR_NOT_FOUND,
+                    found.n ? "%zu devices are called %.*s; name one as "
+                              "DRIVER/POOL/DEVICE"
+                            : "there is no device among %zu that is called "
+                              "%.*s",
                     found.n ? found.n : inv->devices_len, STR_ARG(name));
     if (r == 0)
         device_write(inv, &inv->devices[found.first], out);

@@ -386,7 +386,8 @@ static bool show_object(struct sbuf *out, const yyjson_val *root, bool fixes)
         sbuf_addf(out, "is %.*s%s%.*s\n", STR_ARG(json_get_str(root, "deviceState")),
                   note.n ? ": " : "", STR_ARG(note));
     else
-        sbuf_addf(out, "runs: %lld of %lld pod%s\n", (long long)why_show_get_number(root, "running"),
+        sbuf_addf(out, "runs: %lld of %lld pod%s\n",
+                  (long long)why_show_get_number(root, "running"),
                   (long long)why_show_get_number(root, "wants"),
                   why_show_get_number(root, "wants") == 1 ? "" : "s");
     if (good)

@@ -139,10 +139,18 @@ static struct str patch_for(struct why_plan *p, const yyjson_val *patch, const c
 static bool is_of_server(struct str path)
 {
     static const char *const all[] = {
-        "metadata.uid",           "metadata.resourceVersion", "metadata.creationTimestamp",
-        "metadata.generation",    "metadata.managedFields",   "metadata.deletionTimestamp",
-        "metadata.finalizers",    "metadata.ownerReferences", "metadata.deletionGracePeriodSeconds",
-        "spec.nodeName",          "status",                   "spec.selector",
+        "metadata.uid",
+        "metadata.resourceVersion",
+        "metadata.creationTimestamp",
+        "metadata.generation",
+        "metadata.managedFields",
+        "metadata.deletionTimestamp",
+        "metadata.finalizers",
+        "metadata.ownerReferences",
+        "metadata.deletionGracePeriodSeconds",
+        "spec.nodeName",
+        "status",
+        "spec.selector",
         "metadata.selfLink",
     };
     return str_is_one_of(path, all, array_len(all));
@@ -223,10 +231,11 @@ static void step_delete(struct why_plan *p, const struct why_object *o, bool for
 {
     struct why_step s = {.method = "DELETE", .type = "application/json"};
     s.target = object_path(p, o);
-    s.body = force ? STR("{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",\"gracePeriodSeconds\":0,"
-                         "\"propagationPolicy\":\"Background\"}")
-                   : STR("{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",\"propagationPolicy\":"
-                         "\"Background\"}");
+    s.body = force
+                 ? STR("{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",\"gracePeriodSeconds\":0,"
+                       "\"propagationPolicy\":\"Background\"}")
+                 : STR("{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",\"propagationPolicy\":"
+                       "\"Background\"}");
     s.text = arena_strf(&p->arena, "delete %.*s", STR_ARG(object_words(p, o)));
     s.path = wait ? s.target : STR("");
     s.uid = arena_str(&p->arena, objects_text(o->doc.root, "metadata.uid"));
@@ -242,8 +251,8 @@ static void step_create(struct why_plan *p, const struct why_object *o, struct s
     vec_push_arena(&p->arena, &p->steps, s);
 }
 
-static int step_replace(struct why_plan *p, const struct why_object *o, struct str patch, bool force,
-                        struct err *err)
+static int step_replace(struct why_plan *p, const struct why_object *o, struct str patch,
+                        bool force, struct err *err)
 {
     struct str body = {0};
     int r = object_renew(p, o, patch, &body, err);
@@ -482,7 +491,8 @@ int why_plan_make(struct why_plan *p, const yyjson_val *remedy, struct err *err)
         r = patch ? plan_pod(p, namespace, name, patch, force, err) : -ERR_INTERNAL;
     // Claims are made of a template once, for a new pod.
     if (r == 0 && p->pod_again && !p->pod_made &&
-        str_eqz(json_get_str(p->explanation, "kind"), "Pod") && str_cut(key, '/', &namespace, &name))
+        str_eqz(json_get_str(p->explanation, "kind"), "Pod") &&
+        str_cut(key, '/', &namespace, &name))
         r = plan_pod(p, namespace, name, NULL, false, err);
     return r;
 }
@@ -519,8 +529,10 @@ int why_plan_run(struct why_plan *p, struct err *err)
     for (size_t i = 0; i < p->steps.n; i++) {
         const struct why_step *s = &p->steps.p[i];
         cleanup_sbuf struct sbuf answer = {0};
-        const struct client_raw_request q = {
-            .method = s->method, .target = s->target, .body = s->body, .content_type = str_z(s->type)};
+        const struct client_raw_request q = {.method = s->method,
+                                             .target = s->target,
+                                             .body = s->body,
+                                             .content_type = str_z(s->type)};
         int r = cluster_request(p->c, q, &answer, err);
         if (r < 0)
             return err_wrap(err, "%.*s", STR_ARG(s->text));

@@ -152,10 +152,11 @@ static void life_blame_finalizers(struct life *l, const yyjson_val *finalizers)
         l, "finalizer", STR("[{\"op\":\"remove\",\"path\":\"/metadata/finalizers\"}]"));
     fix.action = "patchInPlace";
     fix.admin = true;
-    life_add_remedy(l, &fix,
-                    "remove the finalizer, if the controller that set it is gone: kubectl patch pod "
-                    "%.*s -n %.*s --type=merge -p '{\"metadata\":{\"finalizers\":null}}'",
-                    STR_ARG(l->name), STR_ARG(l->namespace));
+    life_add_remedy(
+        l, &fix,
+        "remove the finalizer, if the controller that set it is gone: kubectl patch pod "
+        "%.*s -n %.*s --type=merge -p '{\"metadata\":{\"finalizers\":null}}'",
+        STR_ARG(l->name), STR_ARG(l->namespace));
 }
 
 static void life_blame_unprepare(struct life *l, const yyjson_val *event)
@@ -163,9 +164,9 @@ static void life_blame_unprepare(struct life *l, const yyjson_val *event)
     sbuf_addf(&l->cause, "it is being deleted, and its devices are not given back: %.*s",
               STR_ARG(json_get_str(event, "message")));
     struct life_fix fix = {.kind = "startDriver", .action = "manual", .admin = true};
-    life_add_remedy(l, &fix,
-                    "start the driver on node %.*s again: it has to unprepare the claims of the pod",
-                    STR_ARG(l->node));
+    life_add_remedy(
+        l, &fix, "start the driver on node %.*s again: it has to unprepare the claims of the pod",
+        STR_ARG(l->node));
 }
 
 static bool life_of_deletion(struct life *l, bool node_ready)
@@ -184,7 +185,8 @@ static bool life_of_deletion(struct life *l, bool node_ready)
                              .name = l->name,
                              .admin = true};
     if (l->node.n && !node_ready) {
-        sbuf_addf(&l->cause, "it is being deleted, and node %.*s, which has to end it, is not ready",
+        sbuf_addf(&l->cause,
+                  "it is being deleted, and node %.*s, which has to end it, is not ready",
                   STR_ARG(l->node));
     } else if (finalizers) {
         life_blame_finalizers(l, finalizers);
@@ -218,9 +220,10 @@ static void life_blame_end(struct life *l, struct str reason, struct str message
     if (str_eqz(reason, "DeadlineExceeded")) {
         struct life_fix more = life_fix_pod(
             l, "deadline",
-            arena_strf(&l->arena,
-                       "[{\"op\":\"replace\",\"path\":\"/spec/activeDeadlineSeconds\",\"value\":%lld}]",
-                       (long long)life_number(l->pod, "spec.activeDeadlineSeconds") * 10));
+            arena_strf(
+                &l->arena,
+                "[{\"op\":\"replace\",\"path\":\"/spec/activeDeadlineSeconds\",\"value\":%lld}]",
+                (long long)life_number(l->pod, "spec.activeDeadlineSeconds") * 10));
         life_add_remedy(l, &more, "give it more time: activeDeadlineSeconds %lld",
                         (long long)life_number(l->pod, "spec.activeDeadlineSeconds") * 10);
     }
@@ -290,7 +293,7 @@ static bool life_of_scheduling(struct life *l)
     l->stage = "scheduling";
     sbuf_addf(&l->cause, "%.*s",
               STR_ARG(c && json_get_str(c, "message").n ? json_get_str(c, "message")
-                                                       : STR("no scheduler has tried it yet")));
+                                                        : STR("no scheduler has tried it yet")));
     return true;
 }
 

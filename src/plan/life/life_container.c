@@ -57,8 +57,9 @@ static struct str quoted(struct life *l, struct str s)
 static void add_logs(struct life *l, const struct life_container *c, bool previous)
 {
     struct life_fix fix = {.kind = "logs", .action = "manual"};
-    life_add_remedy(l, &fix, "see what it wrote: dray logs %.*s -n %.*s -c %.*s%s", STR_ARG(l->name),
-                    STR_ARG(l->namespace), STR_ARG(c->name), previous ? " --previous" : "");
+    life_add_remedy(l, &fix, "see what it wrote: dray logs %.*s -n %.*s -c %.*s%s",
+                    STR_ARG(l->name), STR_ARG(l->namespace), STR_ARG(c->name),
+                    previous ? " --previous" : "");
 }
 
 static const char *container_word(const struct life_container *c)
@@ -67,7 +68,6 @@ static const char *container_word(const struct life_container *c)
 }
 
 // --- Images --------------------------------------------------------------------------------------
-
 
 // Images that containers of the namespace run: one of them may have been meant.
 static struct str near_image(struct life *l, struct str image)
@@ -115,16 +115,16 @@ static void blame_image(struct life *l, const struct life_container *c, struct s
         life_add_remedy(l, &policy, "let the node pull it: imagePullPolicy IfNotPresent");
     }
     if (near.n) {
-        struct life_fix rename =
-            life_fix_pod(l, "image",
-                         patch_of(l, "replace", container_path(l, c, "/image"), quoted(l, near)));
+        struct life_fix rename = life_fix_pod(
+            l, "image", patch_of(l, "replace", container_path(l, c, "/image"), quoted(l, near)));
         life_add_remedy(l, &rename, "did you mean image %.*s, which runs in this namespace?",
                         STR_ARG(near));
     }
-    life_add_remedy(l, &fix,
-                    "correct the name of the image, or push it where node %.*s can pull it: kubectl "
-                    "set image pod/%.*s -n %.*s %.*s=IMAGE",
-                    STR_ARG(l->node), STR_ARG(l->name), STR_ARG(l->namespace), STR_ARG(c->name));
+    life_add_remedy(
+        l, &fix,
+        "correct the name of the image, or push it where node %.*s can pull it: kubectl "
+        "set image pod/%.*s -n %.*s %.*s=IMAGE",
+        STR_ARG(l->node), STR_ARG(l->name), STR_ARG(l->namespace), STR_ARG(c->name));
     if (str_contains(message, STR("unauthorized")) || str_contains(message, STR("denied")) ||
         str_contains(message, STR("401")) || str_contains(message, STR("403")))
         life_add_remedy(l, &fix,
@@ -181,14 +181,15 @@ static void add_probe_port(struct life *l, const struct life_container *c, const
         if (!asked || declared)
             continue;
         int64_t port = life_number(json_at(ports, 0), "containerPort");
-        struct life_fix fix = life_fix_pod(
-            l, "probePort",
-            patch_of(l, "replace",
-                     arena_strf(&l->arena, "/spec/%s/%zu/%s/%s/port", c->list, c->at, probe,
-                                ways[i]),
-                     arena_strf(&l->arena, "%lld", (long long)port)));
-        life_add_remedy(l, &fix, "let the probe ask port %lld, which the container declares, "
-                                 "instead of %lld",
+        struct life_fix fix =
+            life_fix_pod(l, "probePort",
+                         patch_of(l, "replace",
+                                  arena_strf(&l->arena, "/spec/%s/%zu/%s/%s/port", c->list, c->at,
+                                             probe, ways[i]),
+                                  arena_strf(&l->arena, "%lld", (long long)port)));
+        life_add_remedy(l, &fix,
+                        "let the probe ask port %lld, which the container declares, "
+                        "instead of %lld",
                         (long long)port, (long long)asked);
     }
 }
@@ -256,8 +257,9 @@ static void blame_exit(struct life *l, const struct life_container *c, const yyj
     }
     struct life_fix fix = {.kind = "command", .action = "manual"};
     if (code == 126 || code == 127)
-        life_add_remedy(l, &fix, "correct spec.%s[%zu].command: the shell in the image does not "
-                                 "find or may not run it",
+        life_add_remedy(l, &fix,
+                        "correct spec.%s[%zu].command: the shell in the image does not "
+                        "find or may not run it",
                         c->list, c->at);
     add_logs(l, c, loops);
 }
@@ -282,9 +284,10 @@ static void blame_create(struct life *l, const struct life_container *c, struct 
         life_add_remedy(l, &user, "let it run as a user other than root: runAsUser 65534");
     } else if (str_contains(message, STR("CDI"))) {
         struct life_fix again = life_fix_again(l);
-        life_add_remedy(l, &again,
-                        "create the pod again: its devices are prepared anew on node %.*s or another",
-                        STR_ARG(l->node));
+        life_add_remedy(
+            l, &again,
+            "create the pod again: its devices are prepared anew on node %.*s or another",
+            STR_ARG(l->node));
     } else if (str_contains(message, STR("not found")) || str_contains(message, STR("no such"))) {
         life_add_remedy(l, &fix, "correct spec.%s[%zu].command: the image has no such program",
                         c->list, c->at);
@@ -294,9 +297,9 @@ static void blame_create(struct life *l, const struct life_container *c, struct 
 
 static bool is_image_reason(struct str reason)
 {
-    static const char *const all[] = {"ErrImagePull",      "ImagePullBackOff", "InvalidImageName",
-                                      "ErrImageNeverPull", "ImageInspectError",
-                                      "RegistryUnavailable"};
+    static const char *const all[] = {"ErrImagePull",      "ImagePullBackOff",
+                                      "InvalidImageName",  "ErrImageNeverPull",
+                                      "ImageInspectError", "RegistryUnavailable"};
     return str_is_one_of(reason, all, array_len(all));
 }
 

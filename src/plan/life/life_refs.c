@@ -28,14 +28,14 @@ static void refs_add(struct life *l, struct life_refs *all, const yyjson_val *v,
         return;
     if (json_get(v, STR("optional")))
         (void)!json_to_bool(json_get(v, STR("optional")), &optional, NULL);
-    vec_push_arena(&l->arena, all,
-                   ((struct life_ref){.kind = kind,
-                                      .plural = strcmp(kind, "Secret") == 0 ? "secrets"
-                                                                            : "configmaps",
-                                      .name = name,
-                                      .key = json_get_str(v, "key"),
-                                      .path = arena_strf(&l->arena, "%.*s/%s", STR_ARG(path), member),
-                                      .optional = optional}));
+    vec_push_arena(
+        &l->arena, all,
+        ((struct life_ref){.kind = kind,
+                           .plural = strcmp(kind, "Secret") == 0 ? "secrets" : "configmaps",
+                           .name = name,
+                           .key = json_get_str(v, "key"),
+                           .path = arena_strf(&l->arena, "%.*s/%s", STR_ARG(path), member),
+                           .optional = optional}));
 }
 
 static void refs_of_volumes(struct life *l, struct life_refs *all)
@@ -99,8 +99,7 @@ static void refs_of_pod(struct life *l, struct life_refs *all)
         size_t i = 0;
         if (cs)
             json_arr_foreach(cs, c)
-                refs_of_container(l, all, c,
-                                  arena_strf(&l->arena, "/spec/%s/%zu", lists[k], i++));
+                refs_of_container(l, all, c, arena_strf(&l->arena, "/spec/%s/%zu", lists[k], i++));
     }
 }
 
@@ -155,7 +154,8 @@ static void add_create(struct life *l, const struct life_refs *all, const struct
         bool seen = false;
         for (size_t k = 0; k < i; k++)
             seen |= str_eq(all->p[k].key, all->p[i].key) && str_eq(all->p[k].name, r->name);
-        if (seen || all->p[i].kind != r->kind || !str_eq(all->p[i].name, r->name) || !all->p[i].key.n)
+        if (seen || all->p[i].kind != r->kind || !str_eq(all->p[i].name, r->name) ||
+            !all->p[i].key.n)
             continue;
         json_write_key(&w, all->p[i].key);
         json_write_str(&w, STR(""));
@@ -198,8 +198,8 @@ static void blame_key(struct life *l, const struct life_ref *r, const yyjson_val
         of_key.path = arena_strf(&l->arena, "%.*skey",
                                  STR_ARG(str_upto(r->path, r->path.n - strlen("name"))));
         cleanup_sbuf struct sbuf patch = {0};
-        sbuf_addf(&patch, "[{\"op\":\"replace\",\"path\":\"%.*s\",\"value\":",
-                  STR_ARG(of_key.path));
+        sbuf_addf(&patch,
+                  "[{\"op\":\"replace\",\"path\":\"%.*s\",\"value\":", STR_ARG(of_key.path));
         sbuf_add_json_str(&patch, near.best, false);
         sbuf_addz(&patch, "}]");
         struct life_fix fix = life_fix_pod(l, "reference", arena_str(&l->arena, sbuf_str(&patch)));
@@ -295,15 +295,14 @@ static void add_config(struct life *l, const yyjson_val *entry, const yyjson_val
     struct str template = json_get_str(entry, "resourceClaimTemplateName");
     if (!config)
         return;
-    struct life_fix fix = {.kind = "config",
-                           .action = "patch",
-                           .object = template.n ? "ResourceClaimTemplate" : "ResourceClaim",
-                           .namespace = l->namespace,
-                           .name = arena_str(&l->arena, template.n ? template
-                                                                 : life_text(claim, "metadata.name")),
-                           .patch = template.n
-                                        ? STR("[{\"op\":\"remove\",\"path\":\"/spec/spec/devices/config\"}]")
-                                        : STR("[{\"op\":\"remove\",\"path\":\"/spec/devices/config\"}]")};
+    struct life_fix fix = {
+        .kind = "config",
+        .action = "patch",
+        .object = template.n ? "ResourceClaimTemplate" : "ResourceClaim",
+        .namespace = l->namespace,
+        .name = arena_str(&l->arena, template.n ? template : life_text(claim, "metadata.name")),
+        .patch = template.n ? STR("[{\"op\":\"remove\",\"path\":\"/spec/spec/devices/config\"}]")
+                            : STR("[{\"op\":\"remove\",\"path\":\"/spec/devices/config\"}]")};
     life_add_remedy(l, &fix, "take the configuration out of %s %.*s, or correct it", fix.object,
                     STR_ARG(fix.name));
 }

@@ -313,8 +313,8 @@ static void advice_add_extended(struct advice *t, const struct alloc_group *g)
 static void advice_add_scattered(struct advice *t, const struct alloc_explanation *e)
 {
     uint64_t all = e->funnels_len < CURE_CLASSES_MAX ? (UINT64_C(1) << e->funnels_len) - 1 : 0;
-    if (t->fits || !t->cures || t->cures->cut || t->cures->class_seen || e->funnels_len < 2 || !all ||
-        (t->cures->classes_seen & all) != all)
+    if (t->fits || !t->cures || t->cures->cut || t->cures->class_seen || e->funnels_len < 2 ||
+        !all || (t->cures->classes_seen & all) != all)
         return;
     advice_first(t, "no node has devices of all classes that the pod asks for: ask for them in "
                     "several pods, or add a node that has them");

@@ -189,7 +189,8 @@ static void advice_key_show_value(struct value_search *f, const struct api_devic
         f->more = true;
 }
 
-static bool advice_key_is_wanted(const struct device_reference *r, struct str driver, struct str qualified)
+static bool advice_key_is_wanted(const struct device_reference *r, struct str driver,
+                                 struct str qualified)
 {
     struct str domain, name;
     if (!str_cut(qualified, '/', &domain, &name)) {
@@ -290,12 +291,13 @@ static void show_stale(void *arg, const struct typed_object *o)
     advice_note(f->t, "slice %.*s does not count: it is of generation %lld, its pool is at %lld",
                 STR_ARG(o->meta->name), (long long)f->slice->spec.pool.generation,
                 (long long)f->newest);
-    advice_first(f->t,
-               "delete what is left of the old generation, if driver %.*s does not: kubectl delete "
-               "resourceslice %.*s",
-               STR_ARG(f->slice->spec.driver), STR_ARG(o->meta->name));
+    advice_first(
+        f->t,
+        "delete what is left of the old generation, if driver %.*s does not: kubectl delete "
+        "resourceslice %.*s",
+        STR_ARG(f->slice->spec.driver), STR_ARG(o->meta->name));
     advice_first(f->t, "and let the driver publish all devices of pool %.*s again: see its log",
-               STR_ARG(f->slice->spec.pool.name));
+                 STR_ARG(f->slice->spec.pool.name));
 }
 
 void advice_stale_slices(struct advice *t, const struct sched *s)

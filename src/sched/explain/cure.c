@@ -14,15 +14,15 @@
 
 #include "base/banned.h"
 
-#define STEPS_MAX      4  // obstacles of one node
-#define SORTS_MAX      64 // of nodes that are told apart
-#define TRIED_MAX      10 // nodes on which changes are tried
-#define PER_SORT       2
-#define LIKE_MAX       2 // remedies of one sort that are kept
-#define CURE_COST      UINT64_C(250000) // of selectors, for all trials
-#define NO_GROUP       SIZE_MAX
-#define DEVICES_HARD   450   // distance of a node whose devices do not do
-#define DEVICES_NEVER  20000 // … and that has none of the class
+#define STEPS_MAX     4  // obstacles of one node
+#define SORTS_MAX     64 // of nodes that are told apart
+#define TRIED_MAX     10 // nodes on which changes are tried
+#define PER_SORT      2
+#define LIKE_MAX      2                // remedies of one sort that are kept
+#define CURE_COST     UINT64_C(100000) // of selectors, for all trials
+#define NO_GROUP      SIZE_MAX
+#define DEVICES_HARD  450   // distance of a node whose devices do not do
+#define DEVICES_NEVER 20000 // … and that has none of the class
 
 // --- Results -------------------------------------------------------------------------------------
 
@@ -194,8 +194,8 @@ static void trial_run(struct trial *t)
         if (begun == DRA_OK)
             w = filter_node(&a, t->node, &why);
         bool clear = begun == DRA_OK && w == WHY_NONE;
-        bool goes_on = begun == DRA_OK && w != WHY_NONE && i < STEPS_MAX &&
-                       cure_step(t, &a, w, &why);
+        bool goes_on =
+            begun == DRA_OK && w != WHY_NONE && i < STEPS_MAX && cure_step(t, &a, w, &why);
         if (clear && trial_has_devices(t, &a))
             cure_offer(t);
         else if (clear)
@@ -228,14 +228,10 @@ struct survey {
 static size_t mask_distance(const struct survey_node *n)
 {
     static const uint16_t distances[WHYS] = {
-        [WHY_UNSCHEDULABLE] = CURE_WEIGHT_UNCORDON,
-        [WHY_NODE_AFFINITY] = CURE_WEIGHT_LESS,
-        [WHY_TAINT] = CURE_WEIGHT_TOLERATION,
-        [WHY_PORTS] = CURE_WEIGHT_LESS,
-        [WHY_RESOURCES] = CURE_WEIGHT_LESS,
-        [WHY_SPREAD] = CURE_WEIGHT_RULE,
-        [WHY_POD_AFFINITY] = CURE_WEIGHT_RULE,
-        [WHY_VOLUMES] = 5000,
+        [WHY_UNSCHEDULABLE] = CURE_WEIGHT_UNCORDON, [WHY_NODE_AFFINITY] = CURE_WEIGHT_LESS,
+        [WHY_TAINT] = CURE_WEIGHT_TOLERATION,       [WHY_PORTS] = CURE_WEIGHT_LESS,
+        [WHY_RESOURCES] = CURE_WEIGHT_LESS,         [WHY_SPREAD] = CURE_WEIGHT_RULE,
+        [WHY_POD_AFFINITY] = CURE_WEIGHT_RULE,      [WHY_VOLUMES] = 5000,
     };
     size_t sum = 0;
     for (size_t i = 0; i < WHYS; i++)
@@ -269,8 +265,8 @@ static void survey_explain(struct survey *v)
 }
 
 // The groups of the report by their number before they were sorted.
-static void survey_order_groups(struct survey *v, const struct alloc_group **by_number, size_t *rank,
-                                size_t len)
+static void survey_order_groups(struct survey *v, const struct alloc_group **by_number,
+                                size_t *rank, size_t len)
 {
     size_t n = 0;
     const struct alloc_group *sorted = alloc_report_finish(v->report, &n);
@@ -311,7 +307,8 @@ static bool survey_has_match(const struct alloc_group *g)
     for (size_t i = 0; i < g->explanation.funnels_len; i++) {
         const struct alloc_funnel *f = &g->explanation.funnels[i];
         size_t lost = f->class_refused + f->selector_refused + f->selector_failed;
-        if (!f->alternative && (f->published <= lost || (!f->all && f->published - lost < f->wanted)))
+        if (!f->alternative &&
+            (f->published <= lost || (!f->all && f->published - lost < f->wanted)))
             return false;
     }
     return true;
@@ -401,9 +398,8 @@ static size_t survey_run(struct sched *s, struct sched_pod *p, struct cures *out
     out->refused = begun != DRA_OK;
     if (begun == DRA_OK) {
         struct survey v = {.s = s, .a = &a, .report = alloc_report_new()};
-        v.explain = (struct index_explaining){.solver = s->solver,
-                                              .report = v.report,
-                                              .claims = a.open};
+        v.explain =
+            (struct index_explaining){.solver = s->solver, .report = v.report, .claims = a.open};
         alloc_report_set_quiet(v.report);
         survey_explain(&v);
         map_done(&v.explain.seen);
@@ -414,38 +410,6 @@ static size_t survey_run(struct sched *s, struct sched_pod *p, struct cures *out
     }
     cycle_end(&a);
     return n;
-}
-
-// --- The cause -----------------------------------------------------------------------------------
-
-// What a report says of the node of the best remedy.
-static void cures_find_cause(struct sched *s, struct sched_pod *p, struct cures *out)
-{
-    struct sched_node **n =
-        out->list.n ? map_get(&s->cluster.nodes, out->list.p[0].node) : NULL;
-    struct attempt a;
-    struct refusals why = {0};
-    cleanup_sbuf struct sbuf text = {0};
-    if (!n || out->list.p[0].weight >= CURE_WEIGHT_NODE)
-        return;
-    if (cycle_begin(s, p, &a) == DRA_OK) {
-        enum why w = filter_node(&a, *n, &why);
-        if (w == WHY_NONE)
-            w = dra_filter(&a, *n, &why);
-        if (w == WHY_DEVICES && a.open_len + a.special.used) {
-            struct err err;
-            const struct alloc_view *view = index_view(s->devices, (*n)->index, &err);
-            struct alloc_report *r = alloc_report_new();
-            if (view &&
-                alloc_report_add(r, s->solver, view, a.open, a.open_len + a.special.used))
-                alloc_report_cause(r, &text);
-            alloc_report_free(r);
-        }
-        if (!text.n && w != WHY_NONE)
-            refusal_write(&a, *n, &why, &text);
-    }
-    cycle_end(&a);
-    out->cause = arena_str(&out->arena, sbuf_str(&text));
 }
 
 // --- Missing classes -----------------------------------------------------------------------------
@@ -490,8 +454,8 @@ static void cures_of_class(struct sched *s, struct sched_pod *p, struct cures *o
 // --- All -----------------------------------------------------------------------------------------
 
 // Trials have a budget of their own: what they find must not depend on what was evaluated before.
-static void cures_try(struct sched *s, struct sched_pod *p, const struct survey_node *nodes, size_t n,
-                      struct cures *ret)
+static void cures_try(struct sched *s, struct sched_pod *p, const struct survey_node *nodes,
+                      size_t n, struct cures *ret)
 {
     struct alloc_meter *m = &s->cost.meter;
     uint64_t left = m->left;
@@ -507,8 +471,6 @@ static void cures_try(struct sched *s, struct sched_pod *p, const struct survey_
         }
     if (ret->refused)
         cures_of_class(s, p, ret);
-    if (!m->refused)
-        cures_find_cause(s, p, ret);
     ret->cut = m->refused;
     m->left = left;
     m->refused = false;
@@ -580,6 +542,12 @@ static void cure_write_change(const struct cure_change *c, struct json_writer *w
     json_write_text_if(w, "from", c->from);
     json_write_text_if(w, "to", c->to);
     json_write_object_end(w);
+}
+
+struct str cures_node(const struct cures *c)
+{
+    return c->list.n && c->list.p[0].weight < CURE_WEIGHT_NODE ? c->list.p[0].node
+                                                               : (struct str){0};
 }
 
 void cures_write_found(const struct cures *c, struct sbuf *out)

@@ -48,7 +48,6 @@ struct cure_rewrites VEC(struct alloc_rewrite);
 struct cures {
     struct arena arena;
     struct VEC(struct cure) list; // in arena, best first
-    struct str cause;             // of the node of the best one, as reports word it
     struct str core;              // requests that conflict; empty: not known
     uint64_t classes_seen;        // by request: a device of its class is published somewhere
     bool fits;                    // a node takes the pod as it is
@@ -73,6 +72,9 @@ void cures_of_scheduler(const struct sched *s, const struct sched_pod *p, struct
 
 // cures_text adds a line for each, at most max.
 void cures_text(const struct cures *c, size_t max, struct sbuf *out);
+
+// cures_node is where the best one was proven; empty: nowhere.
+struct str cures_node(const struct cures *c);
 
 // cures_write_found adds them as an object as alloc_remedies_json does, cures_write_best the best
 // one as the end of a summary.

@@ -198,7 +198,10 @@ static void add_users(struct sbuf *out, const struct api_resource_claim *claim)
 {
     size_t n = claim ? claim->status.reserved_for.n : 0;
     for (size_t i = 0; i < n && i < 3; i++)
-        sbuf_addf(out, "%s%.*s", i ? ", " : n == 1 ? ": pod " : ": pods ",
+        sbuf_addf(out, "%s%.*s",
+                  i        ? ", "
+                  : n == 1 ? ": pod "
+                           : ": pods ",
                   STR_ARG(claim->status.reserved_for.p[i].name));
     if (n)
         sbuf_addf(out, "%s use%s it", n > 3 ? ", …" : "", n == 1 ? "s" : "");
@@ -248,10 +251,10 @@ static bool add_special(struct trial *t, struct attempt *a, const struct alloc_c
         for (size_t k = 0; k < t->api->spec.containers.n; k++) {
             if (!str_eq(t->api->spec.containers.p[k].name, m->container_name))
                 continue;
-            struct cure_change *x = cure_add(
-                t, "request", weight_of_change(t, c),
-                "lower the limit of the extended resource to %.*s (%.*s, instead of %.*s)",
-                STR_ARG(c->to), STR_ARG(m->resource_name), STR_ARG(c->from));
+            struct cure_change *x =
+                cure_add(t, "request", weight_of_change(t, c),
+                         "lower the limit of the extended resource to %.*s (%.*s, instead of %.*s)",
+                         STR_ARG(c->to), STR_ARG(m->resource_name), STR_ARG(c->from));
             cleanup_sbuf struct sbuf path = {0};
             if (!x)
                 return false;
@@ -274,8 +277,8 @@ static bool add_of_claim(struct trial *t, struct attempt *a, const struct alloc_
     cleanup_sbuf struct sbuf patch = {0};
     const struct api_resource_claim *claim = a->open[c->at.claim];
     struct claim_place p = place_of_claim(t, claim);
-    struct cure_change *x = cure_add(t, alloc_change_word(c->kind), weight_of_change(t, c), "%.*s",
-                                     STR_ARG(c->text));
+    struct cure_change *x =
+        cure_add(t, alloc_change_word(c->kind), weight_of_change(t, c), "%.*s", STR_ARG(c->text));
     if (!x)
         return false;
     struct arena *arena = &t->out->arena;
@@ -337,8 +340,8 @@ static void offer_rule(struct trial *t, const struct alloc_change *c)
     if (x) {
         x->admin = true;
         cure_point(t, x, CURE_DELETE, "DeviceTaintRule", STR(""), f.rule);
-        x->command = arena_strf(&t->out->arena, "kubectl delete devicetaintrule %.*s",
-                                STR_ARG(f.rule));
+        x->command =
+            arena_strf(&t->out->arena, "kubectl delete devicetaintrule %.*s", STR_ARG(f.rule));
         cure_offer(t);
     }
     t->cure = kept;

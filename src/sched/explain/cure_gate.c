@@ -14,22 +14,24 @@ static void gate_add(struct cures *out, const struct api_pod *pod, const char *k
     struct cure c = {.n = 1, .weight = weight, .unproven = true};
     if (out->list.n == CURES_MAX)
         return;
-    c.changes[0] = (struct cure_change){.kind = kind,
-                                        .action = CURE_PATCH,
-                                        .object = "Pod",
-                                        .namespace = arena_str(&out->arena, pod->metadata.namespace),
-                                        .name = arena_str(&out->arena, pod->metadata.name),
-                                        .patch = arena_str(&out->arena, sbuf_str(patch)),
-                                        .text = text,
-                                        .weight = weight};
+    c.changes[0] =
+        (struct cure_change){.kind = kind,
+                             .action = CURE_PATCH,
+                             .object = "Pod",
+                             .namespace = arena_str(&out->arena, pod->metadata.namespace),
+                             .name = arena_str(&out->arena, pod->metadata.name),
+                             .patch = arena_str(&out->arena, sbuf_str(patch)),
+                             .text = text,
+                             .weight = weight};
     vec_push_arena(&out->arena, &out->list, c);
 }
 
-static void gate_of_name(struct cures *out, const struct api_pod *pod, size_t at, const char *member,
-                         const char *kind, struct str to)
+static void gate_of_name(struct cures *out, const struct api_pod *pod, size_t at,
+                         const char *member, const char *kind, struct str to)
 {
     cleanup_sbuf struct sbuf patch = {0};
-    sbuf_addf(&patch, "[{\"op\":\"replace\",\"path\":\"/spec/resourceClaims/%zu/%s\",\"value\":", at,
+    sbuf_addf(&patch,
+              "[{\"op\":\"replace\",\"path\":\"/spec/resourceClaims/%zu/%s\",\"value\":", at,
               member);
     sbuf_add_json_str(&patch, to, false);
     sbuf_addz(&patch, "}]");
@@ -67,7 +69,8 @@ static void gate_of_claims(struct sched *s, const struct api_pod *pod, struct cu
             !informer_get(s->watch.informers[WATCH_TEMPLATES], namespace, template)) {
             struct str near = gate_near(s, WATCH_TEMPLATES, namespace, template);
             if (near.n)
-                gate_of_name(out, pod, i, "resourceClaimTemplateName", "ResourceClaimTemplate", near);
+                gate_of_name(out, pod, i, "resourceClaimTemplateName", "ResourceClaimTemplate",
+                             near);
         }
         if (claim.n && !claims_api(claims_find(&s->claims, namespace, claim))) {
             struct str near = gate_near(s, WATCH_CLAIMS, namespace, claim);
@@ -83,10 +86,11 @@ void cures_of_gate(struct sched *s, const struct sched_pod *p, struct cures *out
     cleanup_sbuf struct sbuf patch = {0};
     if (pod->spec.scheduling_gates.n) {
         sbuf_addz(&patch, "[{\"op\":\"remove\",\"path\":\"/spec/schedulingGates\"}]");
-        gate_add(out, pod, "schedulingGate", CURE_WEIGHT_MISTAKE,
-                 STR("the controller that set the gate has to remove it from spec.schedulingGates, or "
-                     "its owner"),
-                 &patch);
+        gate_add(
+            out, pod, "schedulingGate", CURE_WEIGHT_MISTAKE,
+            STR("the controller that set the gate has to remove it from spec.schedulingGates, or "
+                "its owner"),
+            &patch);
         return;
     }
     gate_of_claims(s, pod, out);

@@ -47,8 +47,8 @@ struct trial {
 };
 
 // cure_add remembers a change; text is its fmt. NULL: there are too many already.
-struct cure_change *cure_add(struct trial *t, const char *kind, size_t weight, const char *fmt,
-                             ...) ERR_PRINTF(4, 5);
+struct cure_change *cure_add(struct trial *t, const char *kind, size_t weight, const char *fmt, ...)
+    ERR_PRINTF(4, 5);
 
 // cure_offer keeps the trial's changes, unless there are better ones.
 void cure_offer(struct trial *t);

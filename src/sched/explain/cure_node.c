@@ -67,10 +67,9 @@ static void drop_taint(struct api_taint_array *all, size_t at)
 
 static bool step_uncordon(struct trial *t)
 {
-    struct cure_change *c =
-        cure_add(t, "uncordon", CURE_WEIGHT_UNCORDON,
-                 "let node %.*s take pods again: kubectl uncordon %.*s", STR_ARG(t->node->name),
-                 STR_ARG(t->node->name));
+    struct cure_change *c = cure_add(t, "uncordon", CURE_WEIGHT_UNCORDON,
+                                     "let node %.*s take pods again: kubectl uncordon %.*s",
+                                     STR_ARG(t->node->name), STR_ARG(t->node->name));
     if (!c)
         return false;
     c->admin = true;
@@ -88,10 +87,14 @@ static bool step_uncordon(struct trial *t)
 static bool taint_reports_fault(const struct api_taint *x)
 {
     static const char *const faults[] = {
-        "node.kubernetes.io/not-ready",       "node.kubernetes.io/unreachable",
-        "node.kubernetes.io/memory-pressure", "node.kubernetes.io/disk-pressure",
-        "node.kubernetes.io/pid-pressure",    "node.kubernetes.io/network-unavailable",
-        "node.kubernetes.io/out-of-service",  "node.cloudprovider.kubernetes.io/uninitialized",
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+        "node.kubernetes.io/memory-pressure",
+        "node.kubernetes.io/disk-pressure",
+        "node.kubernetes.io/pid-pressure",
+        "node.kubernetes.io/network-unavailable",
+        "node.kubernetes.io/out-of-service",
+        "node.cloudprovider.kubernetes.io/uninitialized",
         "node.cloudprovider.kubernetes.io/shutdown",
     };
     return str_is_one_of(x->key, faults, array_len(faults));
@@ -107,10 +110,11 @@ static bool step_repair(struct trial *t, const struct api_taint *x)
 {
     bool silent = str_eqz(x->key, "node.kubernetes.io/not-ready") ||
                   str_eqz(x->key, "node.kubernetes.io/unreachable");
-    struct cure_change *c = cure_add(
-        t, "repairNode", CURE_WEIGHT_REPAIR, "repair node %.*s (taint %.*s): %s",
-        STR_ARG(t->node->name), STR_ARG(cure_taint_text(t, x)),
-        silent ? "its agent or kubelet does not report that it is ready" : "see kubectl describe node");
+    struct cure_change *c =
+        cure_add(t, "repairNode", CURE_WEIGHT_REPAIR, "repair node %.*s (taint %.*s): %s",
+                 STR_ARG(t->node->name), STR_ARG(cure_taint_text(t, x)),
+                 silent ? "its agent or kubelet does not report that it is ready"
+                        : "see kubectl describe node");
     if (c)
         c->admin = true;
     return c != NULL;
@@ -153,10 +157,9 @@ static bool step_tolerate(struct trial *t, const struct api_taint *x)
 
 static bool step_untaint(struct trial *t, const struct api_taint *x, size_t at)
 {
-    struct cure_change *c =
-        cure_add(t, "untaint", CURE_WEIGHT_UNTAINT,
-                 "take the taint away: kubectl taint node %.*s %.*s:%.*s-", STR_ARG(t->node->name),
-                 STR_ARG(x->key), STR_ARG(x->effect));
+    struct cure_change *c = cure_add(t, "untaint", CURE_WEIGHT_UNTAINT,
+                                     "take the taint away: kubectl taint node %.*s %.*s:%.*s-",
+                                     STR_ARG(t->node->name), STR_ARG(x->key), STR_ARG(x->effect));
     cleanup_sbuf struct sbuf patch = {0};
     if (!c)
         return false;
@@ -167,8 +170,8 @@ static bool step_untaint(struct trial *t, const struct api_taint *x, size_t at)
     sbuf_addf(&patch, "},{\"op\":\"remove\",\"path\":\"/spec/taints/%zu\"}]", at);
     cure_set_patch(t, c, &patch);
     cure_command(t, c,
-                 arena_strf(&t->arena, "kubectl taint node %.*s %.*s:%.*s-",
-                            STR_ARG(t->node->name), STR_ARG(x->key), STR_ARG(x->effect)));
+                 arena_strf(&t->arena, "kubectl taint node %.*s %.*s:%.*s-", STR_ARG(t->node->name),
+                            STR_ARG(x->key), STR_ARG(x->effect)));
     return true;
 }
 
@@ -217,9 +220,10 @@ static size_t cure_wish_weight(const struct trial *t, struct str from, struct st
 
 static bool step_label(struct trial *t, struct str key, struct str value)
 {
-    struct cure_change *c = cure_add(t, "label", CURE_WEIGHT_LABEL,
-                                     "label the node: kubectl label --overwrite node %.*s %.*s=%.*s",
-                                     STR_ARG(t->node->name), STR_ARG(key), STR_ARG(value));
+    struct cure_change *c =
+        cure_add(t, "label", CURE_WEIGHT_LABEL,
+                 "label the node: kubectl label --overwrite node %.*s %.*s=%.*s",
+                 STR_ARG(t->node->name), STR_ARG(key), STR_ARG(value));
     cleanup_sbuf struct sbuf patch = {0}, path = {0};
     if (!c)
         return false;
@@ -300,16 +304,15 @@ static bool step_node_affinity(struct trial *t)
     struct api_node_affinity *n = f->node_affinity;
     if (!n->required_during_scheduling_ignored_during_execution)
         return false;
-    struct cure_change *c = cure_add(
-        t, "nodeAffinity",
-        cure_selects_any(t) ? CURE_WEIGHT_WISH : CURE_WEIGHT_MISTAKE,
-        "take the required node affinity out of the pod: node %.*s does not match it",
-        STR_ARG(t->node->name));
+    struct cure_change *c =
+        cure_add(t, "nodeAffinity", cure_selects_any(t) ? CURE_WEIGHT_WISH : CURE_WEIGHT_MISTAKE,
+                 "take the required node affinity out of the pod: node %.*s does not match it",
+                 STR_ARG(t->node->name));
     if (!c)
         return false;
     cure_patch_pod(
-        t, c,
-        STR("/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution"), NULL);
+        t, c, STR("/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution"),
+        NULL);
     n->required_during_scheduling_ignored_during_execution = NULL;
     return true;
 }
@@ -349,10 +352,9 @@ static bool step_end_pod(struct trial *t, enum why w, struct sched_pod *p)
     vec_push_arena(&t->arena, &t->lifted, p);
     struct str namespace = p->api->metadata.namespace, name = p->api->metadata.name;
     bool own = str_eq(namespace, t->api->metadata.namespace);
-    struct cure_change *c =
-        cure_add(t, "podGone", own ? CURE_WEIGHT_HOLDER : CURE_WEIGHT_OTHERS,
-                 "end pod %.*s, which is on node %.*s, or wait for its end", STR_ARG(p->key),
-                 STR_ARG(t->node->name));
+    struct cure_change *c = cure_add(t, "podGone", own ? CURE_WEIGHT_HOLDER : CURE_WEIGHT_OTHERS,
+                                     "end pod %.*s, which is on node %.*s, or wait for its end",
+                                     STR_ARG(p->key), STR_ARG(t->node->name));
     if (!c)
         return false;
     c->admin = !own;
@@ -400,7 +402,8 @@ static bool step_port(struct trial *t, int32_t port)
                 if (filter_node_all(&a, t->node, NULL) & WHY_BIT(WHY_PORTS))
                     continue;
                 struct cure_change *c =
-                    cure_add(t, "hostPort", CURE_WEIGHT_LESS, "take another host port: %d instead of %d", (int)to, (int)port);
+                    cure_add(t, "hostPort", CURE_WEIGHT_LESS,
+                             "take another host port: %d instead of %d", (int)to, (int)port);
                 if (!c)
                     return false;
                 cure_point(t, c, CURE_PATCH, "Pod", t->api->metadata.namespace,
@@ -479,10 +482,10 @@ static bool step_ask_less(struct trial *t, const struct pod_need *need, struct s
     struct str to = room_text(t, need->res, left);
     quantity_write(have, &was);
     bool same_limit = need->res >= RES_FIXED;
-    struct cure_change *c = cure_add(
-        t, "request", amount_is_possible(t, need) ? CURE_WEIGHT_LESS : CURE_WEIGHT_MISTAKE,
-        "ask for at most %.*s %.*s instead of %.*s: so much is left on %.*s", STR_ARG(to),
-        STR_ARG(name), STR_ARG(sbuf_str(&was)), STR_ARG(t->node->name));
+    struct cure_change *c =
+        cure_add(t, "request", amount_is_possible(t, need) ? CURE_WEIGHT_LESS : CURE_WEIGHT_MISTAKE,
+                 "ask for at most %.*s %.*s instead of %.*s: so much is left on %.*s", STR_ARG(to),
+                 STR_ARG(name), STR_ARG(sbuf_str(&was)), STR_ARG(t->node->name));
     if (!c)
         return false;
     sbuf_addf(&path, "/spec/containers/%zu/resources/requests", at);
@@ -539,9 +542,9 @@ static bool step_rename(struct trial *t, struct str name)
     cleanup_sbuf struct sbuf patch = {0};
     if (!to.n || str_eq(to, name))
         return false;
-    struct cure_change *c = cure_add(
-        t, "resourceName", CURE_WEIGHT_TYPO,
-        "no node and no DeviceClass offers %.*s: did you mean %.*s?", STR_ARG(name), STR_ARG(to));
+    struct cure_change *c = cure_add(t, "resourceName", CURE_WEIGHT_TYPO,
+                                     "no node and no DeviceClass offers %.*s: did you mean %.*s?",
+                                     STR_ARG(name), STR_ARG(to));
     if (!c)
         return false;
     for (size_t i = 0; i < all->n; i++) {
@@ -613,10 +616,9 @@ static bool spread_raise_skew(struct trial *t, struct api_topology_spread_constr
         t->s->turn.arena = kept;
         if (!helps)
             continue;
-        struct cure_change *c =
-            cure_add(t, "maxSkew", CURE_WEIGHT_RULE,
-                     "raise maxSkew of the topology spread over %.*s to %d", STR_ARG(x->topology_key),
-                     (int)to);
+        struct cure_change *c = cure_add(t, "maxSkew", CURE_WEIGHT_RULE,
+                                         "raise maxSkew of the topology spread over %.*s to %d",
+                                         STR_ARG(x->topology_key), (int)to);
         if (!c)
             return false;
         cure_point(t, c, CURE_PATCH, "Pod", t->api->metadata.namespace, t->api->metadata.name);

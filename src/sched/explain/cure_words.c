@@ -19,11 +19,11 @@
 
 struct published {
     struct device_reference wanted;
-    bool there;                  // as it is written
-    bool other_sort;             // a capacity where an attribute is meant, or the other way round
-    struct nearest name;         // in the domain
-    struct str domain;           // another one that has the key
-    struct str driver;           // of a device that has it
+    bool there;                    // as it is written
+    bool other_sort;               // a capacity where an attribute is meant, or the other way round
+    struct nearest name;           // in the domain
+    struct str domain;             // another one that has the key
+    struct str driver;             // of a device that has it
     struct str values[VALUES_MAX]; // texts of an attribute
     size_t values_len;
     const struct quantity *most; // of a capacity
@@ -167,11 +167,11 @@ static void words_of_text(struct word_search *w, const struct published *f, stru
         bool best = str_eq(f->values[i], near.best);
         if (str_eq(f->values[i], literal) || (!best && tried++ >= VALUES_TRIED))
             continue;
-        words_add(
-            w, words_replace(w, at, literal.n, f->values[i]),
-            arena_strf(w->arena, "\"%.*s\"", STR_ARG(literal)),
-            arena_strf(w->arena, "%.*s \"%.*s\"", STR_ARG(f->wanted.key), STR_ARG(f->values[i])),
-            best ? CURE_WEIGHT_TYPO : CURE_WEIGHT_SELECTOR - 10);
+        words_add(w, words_replace(w, at, literal.n, f->values[i]),
+                  arena_strf(w->arena, "\"%.*s\"", STR_ARG(literal)),
+                  arena_strf(w->arena, "%.*s \"%.*s\"", STR_ARG(f->wanted.key),
+                             STR_ARG(f->values[i])),
+                  best ? CURE_WEIGHT_TYPO : CURE_WEIGHT_SELECTOR - 10);
     }
 }
 
@@ -185,8 +185,7 @@ static void words_of_amount(struct word_search *w, const struct published *f, st
         return;
     quantity_write(f->most, &most);
     words_add(w, words_replace(w, at, literal.n, sbuf_str(&most)), literal,
-              arena_strf(w->arena, "%.*s %s", STR_ARG(f->wanted.key), most.p),
-              CURE_WEIGHT_MISTAKE);
+              arena_strf(w->arena, "%.*s %s", STR_ARG(f->wanted.key), most.p), CURE_WEIGHT_MISTAKE);
 }
 
 // A whole number that is compared with.
@@ -255,9 +254,9 @@ static void words_of_class(struct word_search *w, struct str driver)
     for (size_t i = 0; i < f.n && !f.own; i++)
         if (driver.n || !f.near.best.n || str_eq(f.names[i], f.near.best))
             words_add(w, f.names[i], w->class_name,
-                  arena_strf(w->arena, "class %.*s", STR_ARG(f.names[i])),
-                  driver.n || str_eq(f.names[i], f.near.best) ? CURE_WEIGHT_TYPO + 10
-                                                              : CURE_WEIGHT_MISTAKE + 20);
+                      arena_strf(w->arena, "class %.*s", STR_ARG(f.names[i])),
+                      driver.n || str_eq(f.names[i], f.near.best) ? CURE_WEIGHT_TYPO + 10
+                                                                  : CURE_WEIGHT_MISTAKE + 20);
     w->at.selector = selector;
 }
 

@@ -274,9 +274,15 @@ static struct alloc_report *report_make(struct attempt *a)
     struct refusals why = {0};
     struct index_explaining e = {
         .solver = a->s->solver, .report = r, .claims = a->open, .claims_len = a->open_len};
-    for (size_t i = 0; i < c->order.n; i++)
-        if (c->order.p[i] && c->order.p[i]->api && !a->s->cost.meter.refused)
-            explain_node(a, c->order.p[i], &e, &why);
+    struct str best = a->tips && a->tips->cures ? cures_node(a->tips->cures) : (struct str){0};
+    for (size_t i = 0; i < c->order.n; i++) {
+        struct sched_node *n = c->order.p[i];
+        if (!n || !n->api || a->s->cost.meter.refused)
+            continue;
+        explain_node(a, n, &e, &why);
+        if (best.n && str_eq(n->name, best))
+            alloc_report_prefer_last(r);
+    }
     map_done(&e.seen);
     size_t groups = 0;
     (void)alloc_report_finish(r, &groups);
@@ -347,7 +353,6 @@ void report_write_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause,
     const struct cures *cures = a->tips->cures;
     struct alloc_report *r = report_make(a);
     advice_report(a->tips, a, r);
-    alloc_report_prefer(r, cures->cause);
     alloc_report_summary(r, NULL, cause);
     sbuf_add(&line, sbuf_str(cause));
     cures_write_best(cures, &line);
