@@ -19,7 +19,7 @@ static const struct {
     {"selectorFailed", "the selector fails on them"},
     {"nodeRefused", "placed on other nodes"},
     {"inUse", "in use"},
-    {"capacityShort", "too little capacity left"},
+    {"capacityShort", "without the capacity"},
     {"notSupported", "need what the node does not offer"},
     {"tainted", "tainted"},
     {"countersShort", "too little left of what they share"},
@@ -49,10 +49,15 @@ static void show_reason(struct sbuf *out, const yyjson_val *r)
     struct str needs = json_get_str(r, "needs");
     struct str error = json_get_str(r, "error");
     sbuf_addf(out, "%.*s", STR_ARG(what.n ? what : json_get_str(r, "claim")));
+    struct str shortage = json_get_str(r, "shortage");
+    bool policy = str_eqz(shortage, "policy");
+    if (str_eqz(shortage, "unknown"))
+        sbuf_addz(out, ": they have no such capacity");
     if (needs.n)
-        sbuf_addf(out, ": needs %.*s, at most %.*s left", STR_ARG(needs),
-                  STR_ARG(json_get_str(r, "has")));
-    if (json_get_str(r, "whole").n)
+        sbuf_addf(out, policy ? ": needs %.*s, the policy allows at most %.*s"
+                              : ": needs %.*s, at most %.*s left",
+                  STR_ARG(needs), STR_ARG(json_get_str(r, "has")));
+    if (json_get_str(r, "whole").n && !policy)
         sbuf_addf(out, " of %.*s", STR_ARG(json_get_str(r, "whole")));
     sbuf_addf(out, "%s%.*s\n", error.n ? ": " : "", STR_ARG(error));
 }
@@ -173,7 +178,7 @@ static void show_help(struct sbuf *out, const yyjson_val *root, bool fixes)
         json_arr_foreach(remedies, r)
             if (n++ < REMEDIES_SHOWN)
                 show_remedy(out, r, fixes);
-        headed = false;
+        headed = !fits;
     }
     show_lines(out, json_get(root, STR("advice")), &headed);
 }

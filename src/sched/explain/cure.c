@@ -112,7 +112,7 @@ void cure_offer(struct trial *t)
     while (at < out->list.n && out->list.p[at].weight <= new.weight)
         at++;
     if (at == CURES_MAX || new.n == 0 || cure_is_of_nobody(&new) ||
-        cure_count_like(out, &new) >= LIKE_MAX)
+        cure_count_like(out, &new) >= (new.weight < CURE_WEIGHT_NODE ? LIKE_MAX : 1))
         return;
     if (out->list.n == CURES_MAX)
         out->list.n--;
