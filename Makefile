@@ -15,10 +15,10 @@ help: ## list what can be made
 deps: ## install the packages that building and testing need
 	@tools/setup test
 
-up: ## install packages, build, and start a cluster with simulated devices (Ctrl-C stops it)
+up: ## install packages, build, and start a cluster with simulated devices (Ctrl-C stops it); FLAGS="--nodes 5"
 	@tools/setup build
 	@tools/build $(BUILD)
-	@exec tools/up $(BUILD)/dray
+	@exec tools/up $(abspath $(BUILD)/dray) $(FLAGS)
 
 tour: all ## show what the verbs can do, on the files in examples/
 	@tools/demo $(BUILD)/dray

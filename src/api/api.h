@@ -43,6 +43,9 @@ int api_decode_as(const struct api_kind *kind, const struct json_doc *doc, const
 // api_map_find is the value of a label, an annotation or another key; NULL when there is none.
 const struct str *api_map_find(const struct api_str_map *map, struct str key);
 
+// api_map_set adds a key or replaces its value, in a copy of the sorted map; texts are borrowed.
+void api_map_set(struct api_str_map *map, struct arena *arena, struct str key, struct str value);
+
 // api_object_meta is the metadata of an object, NULL when its kind has none.
 struct api_object_meta *api_object_meta(const struct api_object *o);
 

@@ -87,9 +87,10 @@ int cluster_wait(struct cluster *c, bool (*done)(void *arg), void *arg, struct e
     w.timer = (struct exec_timer){.fn = cluster_poll_condition, .arg = &w};
     exec_timer_start(exec, &w.timer, 0);
     loop_run(c->loop);
-    return w.late && !done(arg) ? err_set(err, ERR_TIMEOUT, "%.*s did not tell all within a minute",
-                                          STR_ARG(c->target.server))
-                                : 0;
+    return w.late && !done(arg)
+               ? err_set(err, ERR_TIMEOUT, "%.*s did not finish listing objects within 60 s",
+                         STR_ARG(c->target.server))
+               : 0;
 }
 
 // --- Asking --------------------------------------------------------------------------------------

@@ -3,8 +3,10 @@
 // Options that verbs share for clusters and output, and the functions that apply them.
 #include "cmd/common.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cmd/verb.h"
@@ -18,7 +20,7 @@ struct common common;
 
 static const struct cli_option cluster_options[] = {
     {"--namespace", "-n", "NAME", "use this namespace; default: the context's",
-     .text = &common.namespace},
+     .text = &common.namespace, .names = "namespaces"},
     {"--context", NULL, "NAME", "use this context of the kubeconfig; default: its current one",
      .text = &common.context},
     {"--kubeconfig", NULL, "FILE",
@@ -28,6 +30,20 @@ static const struct cli_option cluster_options[] = {
      "use colors: auto (on a terminal, unless NO_COLOR is set), always, never",
      .text = &common.color, .choices = "auto always never"},
 };
+
+int common_take_dry_run(const struct cli_option *o, const char *value, struct err *err)
+{
+    static const char *const words[] = {"none", "false", "true", "client", "server"};
+    for (size_t i = 0; value && i < array_len(words); i++)
+        if (strcmp(value, words[i]) == 0) {
+            common.dry_run = i > 1;
+            return 0;
+        }
+    common.dry_run = true;
+    return value
+               ? err_set(err, ERR_INVALID, "%s is none, client or server, not '%s'", o->name, value)
+               : 0;
+}
 
 static const struct cli_option connect_options[] = {
     {"--kubeconfig", NULL, "FILE",
@@ -119,6 +135,34 @@ int common_print(struct str text, struct err *err)
     if ((text.n && fwrite(text.p, 1, text.n, stdout) != text.n) || fflush(stdout) != 0)
         return err_set(err, errno, "cannot write: %s", strerrordesc_np(errno));
     return 0;
+}
+
+// common_is_found: the shell finds this very program under its name.
+static bool common_is_found(const char *self, struct str search)
+{
+    while (search.n) {
+        cleanup_sbuf struct sbuf path = {0};
+        struct str dir;
+        char found[PATH_MAX];
+        (void)str_cut(search, ':', &dir, &search);
+        sbuf_addf(&path, "%.*s/dray", STR_ARG(dir));
+        if (dir.n && access(path.p, X_OK) == 0)
+            return realpath(path.p, found) && strcmp(found, self) == 0;
+    }
+    return false;
+}
+
+const char *common_program(void)
+{
+    static char self[PATH_MAX];
+    const char *search = getenv("PATH"); // NOLINT(concurrency-mt-unsafe): nothing sets it
+    if (!self[0]) {
+        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+        self[n > 0 ? n : 0] = '\0';
+        if (n <= 0 || common_is_found(self, str_z(search ? search : "")))
+            memcpy(self, "dray", sizeof("dray"));
+    }
+    return self;
 }
 
 int common_fail(const char *verb, const struct err *err)

@@ -20,6 +20,7 @@ struct common {
     const char *namespace;                    // common_cluster
     const char *selector, *output;            // common_list
     bool all_namespaces, watch, no_headers;   // common_list
+    bool dry_run;                             // COMMON_DRY_RUN
 };
 
 extern struct common common;
@@ -28,6 +29,15 @@ extern const struct cli_group common_cluster; // --kubeconfig --context -n --col
 extern const struct cli_group common_connect; // --kubeconfig --context
 extern const struct cli_group common_list;    // -A -l -o -w --no-headers
 extern const struct cli_group common_output;  // -o alone, for verbs that show one thing
+
+// COMMON_DRY_RUN is kubectl's --dry-run: the server judges the request and changes nothing, for
+// client and server alike.
+#define COMMON_DRY_RUN                                                                    \
+    {                                                                                     \
+        "--dry-run", NULL, "client|server", "send the request without changing anything", \
+            .take = common_take_dry_run, .optional = true                                 \
+    }
+int common_take_dry_run(const struct cli_option *o, const char *value, struct err *err);
 
 // common_cluster_is_named: --kubeconfig, --context or $KUBECONFIG say which cluster.
 bool common_cluster_is_named(void);
@@ -54,6 +64,9 @@ int common_format(unsigned allowed, struct arena *arena, struct view_output *ret
 // common_print writes a text to standard output, all of it, and at once: a watch is read by others.
 // Returns 0 or -errno.
 int common_print(struct str text, struct err *err) MUST_USE;
+
+// common_program is how people start this program: dray if their PATH finds it, else its path.
+const char *common_program(void);
 
 // common_fail prints `dray VERB: MESSAGE`, one line, and returns VERB_NO. A reader that has gone is
 // no news.

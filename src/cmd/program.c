@@ -6,6 +6,7 @@
 
 #include "cmd/common.h"
 #include "cmd/run/process.h"
+#include "cmd/tools/complete_names.h"
 #include "cmd/verb.h"
 #include "cmd/version.h"
 #include "view/term.h"
@@ -44,23 +45,24 @@ const struct cli_verb help_verb = {
 };
 
 static const struct cli_verb *const verbs[] = {
-    &agent_verb,      &alloc_verb,      &apply_verb,      &backup_verb,       &bench_verb,
-    &cdi_verb,        &cel_verb,        &completion_verb, &conformance_verb,  &controllers_verb,
-    &convert_verb,    &delete_verb,     &deny_verb,       &describe_verb,     &doctor_verb,
-    &driver_verb,     &exec_verb,       &explain_verb,    &free_verb,         &get_verb,
-    &help_verb,       &history_verb,    &join_verb,       &kubelet_stub_verb, &logs_verb,
-    &netns_hook_verb, &plan_verb,       &replay_verb,     &request_verb,      &restore_verb,
-    &rotate_verb,     &sched_case_verb, &scheduler_verb,  &server_verb,       &snapshot_verb,
-    &taint_verb,      &token_verb,      &top_verb,        &topo_verb,         &untaint_verb,
-    &up_verb,         &validate_verb,   &version_verb,    &wait_verb,         &who_verb,
-    &why_verb,
+    &agent_verb,    &alloc_verb,      &apply_verb,      &backup_verb,      &bench_verb,
+    &cdi_verb,      &cel_verb,        &completion_verb, &conformance_verb, &controllers_verb,
+    &convert_verb,  &delete_verb,     &deny_verb,       &describe_verb,    &doctor_verb,
+    &down_verb,     &driver_verb,     &exec_verb,       &explain_verb,     &free_verb,
+    &get_verb,      &help_verb,       &history_verb,    &join_verb,        &kubelet_stub_verb,
+    &logs_verb,     &netns_hook_verb, &plan_verb,       &replay_verb,      &request_verb,
+    &restore_verb,  &rotate_verb,     &sched_case_verb, &scheduler_verb,   &server_verb,
+    &snapshot_verb, &taint_verb,      &token_verb,      &top_verb,         &topo_verb,
+    &untaint_verb,  &up_verb,         &validate_verb,   &version_verb,     &wait_verb,
+    &who_verb,      &why_verb,
 };
 
 const struct cli_program program = {.verbs = verbs,
                                     .n = array_len(verbs),
                                     .leading = &common_cluster,
                                     .version = DRAY_VERSION,
-                                    .begin = process_begin};
+                                    .begin = process_begin,
+                                    .names = complete_names_of};
 
 static int help_print_page(struct sbuf *out)
 {

@@ -27,6 +27,7 @@ struct hw_sim_options {
     bool shared;                 // publish pools that belong to no node, attach their devices
     bool evict;                  // drain by NoExecute
     int64_t attach_ms;           // how long it takes
+    bool device_nodes;           // containers get /dev/NAME, a copy of /dev/null
     int64_t reset_ms;
     // told is called when a driver is registered, and for failures; may be NULL.
     void (*told)(void *arg, const char *node, const char *driver, const char *what);

@@ -2,8 +2,9 @@
 //
 // Nodes that exist only in the API: made from profiles, with the slices their drivers would
 // publish, and a kubelet's part played for their pods: one that is bound runs, one that is deleted
-// stops. So a whole control plane can be tried on a machine without devices. What exists already is
-// kept: a second start continues where the first one was.
+// stops, one of a Job succeeds after its run time. Devices that have to be attached are. So a whole
+// control plane can be tried on a machine without devices. What exists already is kept: a second
+// start continues where the first one was.
 #ifndef NODE_SIM_H
 #define NODE_SIM_H
 
@@ -14,6 +15,9 @@
 #include "client/client.h"
 #include "driver/profile.h"
 
+// A pod's annotation: how long it runs on a simulated node, as 90s or 1h30m.
+#define POD_RUN_TIME "dray.dev/run-time"
+
 struct sim_nodes;
 
 struct sim_options {
@@ -23,6 +27,8 @@ struct sim_options {
     size_t profiles_len;
     size_t nodes;      // of each profile
     size_t min_digits; // of the number in a node's name; 0: 1
+    // How long pods of Jobs run that have no annotation; 0: until they are deleted.
+    int64_t job_run_time_ns;
     // ready is called once, when everything has been made; err is NULL, or the first failure.
     void (*ready)(void *arg, const struct err *err);
     void *arg;

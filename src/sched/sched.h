@@ -47,6 +47,10 @@ void sched_free(struct sched *s);
 // sched_synced reports whether every kind has been listed once.
 bool sched_synced(const struct sched *s);
 
+// sched_is_forbidden: the server does not let us list a kind. It is requested again until it does,
+// and nothing is scheduled before.
+bool sched_is_forbidden(const struct sched *s);
+
 // sched_idle reports whether nothing is waiting for its turn or being bound. Pods that cannot be
 // placed and those that back off do not count.
 bool sched_idle(const struct sched *s);

@@ -30,6 +30,14 @@ static int output_reject_format(const char *text, unsigned allowed, struct err *
     if (near.best.n)
         return err_set(err, ERR_INVALID, "-o '%s' is not known; did you mean '%.*s'?", text,
                        STR_ARG(near.best));
+    static const char *const foreign[] = {"custom-columns", "go-template", "jsonpath-as-json",
+                                          "jsonpath-file", "kyaml"};
+    for (size_t i = 0; i < array_len(foreign); i++)
+        if (str_starts(str_z(text), str_z(foreign[i])))
+            return err_set(err, ERR_INVALID,
+                           "-o %s is a format of kubectl, which works with this cluster, too; here "
+                           "there is %s",
+                           foreign[i], list.p);
     return err_set(err, ERR_INVALID, "-o '%s' is not known; there is %s", text, list.p);
 }
 

@@ -90,6 +90,22 @@ bool claim_is_reserved_for(const struct api_resource_claim *claim, struct str ui
     return false;
 }
 
+const struct api_condition *claim_device_condition(
+    const struct api_resource_claim *claim, const struct api_device_request_allocation_result *r,
+    struct str type)
+{
+    for (size_t i = 0; i < claim->status.devices.n; i++) {
+        const struct api_allocated_device_status *d = &claim->status.devices.p[i];
+        if (!str_eq(d->driver, r->driver) || !str_eq(d->pool, r->pool) ||
+            !str_eq(d->device, r->device))
+            continue;
+        for (size_t k = 0; k < d->conditions.n; k++)
+            if (str_eq(d->conditions.p[k].type, type))
+                return &d->conditions.p[k];
+    }
+    return NULL;
+}
+
 bool consumer_is_pod(const struct api_resource_claim_consumer_reference *r)
 {
     return r->api_group.n == 0 && str_eq(r->resource, claim_pods);

@@ -57,6 +57,11 @@ bool claim_is_reserved_for(const struct api_resource_claim *claim, struct str ui
 bool claim_is_reserved_for_pod(const struct api_resource_claim *claim, const struct api_pod *pod,
                                bool groups);
 
+// claim_device_condition is what a driver has reported of an allocated device; NULL: nothing yet.
+const struct api_condition *claim_device_condition(
+    const struct api_resource_claim *claim, const struct api_device_request_allocation_result *r,
+    struct str type);
+
 // consumer_is_pod and consumer_is_group: what a reference in status.reservedFor is to. There may be
 // others, which count as in use for ever.
 bool consumer_is_pod(const struct api_resource_claim_consumer_reference *r);

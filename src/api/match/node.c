@@ -51,6 +51,12 @@ static enum selection node_fields_match(const struct api_node_selector_requireme
     return r;
 }
 
+bool node_is_simulated(const struct api_node *node)
+{
+    const struct str *value = api_map_find(&node->metadata.labels, STR(NODE_SIMULATED));
+    return value && str_eqz(*value, "true");
+}
+
 enum selection node_term_match(const struct api_node_selector_term *t, const struct api_node *node)
 {
     if (!t->match_expressions.n && !t->match_fields.n)

@@ -12,6 +12,13 @@
 #include "api/types.h"
 #include "base/err.h"
 
+// Labels of nodes that exist only in the API; the first is a taint of theirs, too.
+#define NODE_SIMULATED "dray.dev/simulated"
+#define NODE_PROFILE   "dray.dev/profile"
+
+// node_is_simulated: nothing runs on it.
+bool node_is_simulated(const struct api_node *node);
+
 // node_term_match: every requirement of a term must hold; an empty term matches nothing.
 // SELECTION_INVALID comes before SELECTION_NO.
 enum selection node_term_match(const struct api_node_selector_term *t, const struct api_node *node);

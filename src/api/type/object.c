@@ -312,6 +312,18 @@ bool api_equal(const struct api_type *t, const void *a, const void *b)
 // Up to here comparing lengths first is faster than halving: most keys differ in length.
 enum { MAP_SCANNED_MAX = 12 };
 
+void api_map_set(struct api_str_map *map, struct arena *arena, struct str key, struct str value)
+{
+    struct api_str_entry *all = arena_array(arena, struct api_str_entry, map->n + 1);
+    size_t n = 0, i = 0;
+    while (i < map->n && str_cmp(map->p[i].key, key) < 0)
+        all[n++] = map->p[i++];
+    all[n++] = (struct api_str_entry){key, value};
+    for (i += i < map->n && str_eq(map->p[i].key, key); i < map->n; i++)
+        all[n++] = map->p[i];
+    *map = (struct api_str_map){all, n};
+}
+
 const struct str *api_map_find(const struct api_str_map *map, struct str key)
 {
     if (map->n <= MAP_SCANNED_MAX) {

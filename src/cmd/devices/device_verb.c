@@ -8,6 +8,7 @@
 
 #include "client/remote.h"
 #include "cmd/input.h"
+#include "cmd/local.h"
 
 #include "base/banned.h"
 
@@ -80,22 +81,94 @@ static int device_verb_read_list(struct cluster *c, struct plan_world *w, size_t
     return r;
 }
 
-int device_verb_read_world(struct cluster *c, struct plan_world *w, unsigned what, struct err *err)
+// device_verb_in_namespace writes the path of a list in one namespace. False: the kind has none.
+static bool device_verb_in_namespace(const char *target, struct str namespace, struct sbuf *out)
 {
-    for (size_t i = 0; i < array_len(lists); i++) {
+    static const char *const namespaced[] = {"resourceclaims", "resourceclaimtemplates",
+                                             "pods",           "events",
+                                             "resourcequotas", "limitranges",
+                                             "podgroups",      "poddisruptionbudgets",
+                                             "daemonsets",     "persistentvolumeclaims"};
+    struct str all = str_z(target);
+    size_t slash = (size_t)str_rfind_char(all, '/');
+    for (size_t i = 0; namespace.n && i < array_len(namespaced); i++)
+        if (str_eqz(str_from(all, slash + 1), namespaced[i])) {
+            sbuf_addf(out, "%.*s/namespaces/", STR_ARG(str_upto(all, slash)));
+            local_escape(out, namespace);
+            sbuf_add(out, str_from(all, slash));
+            return true;
+        }
+    return false;
+}
+
+// What the user may not list in the whole cluster.
+struct device_rights {
+    struct sbuf none, some; // not at all; in one namespace alone
+    bool incomplete;        // a kind without which there is no answer is among the first
+};
+
+static void device_verb_note(struct sbuf *out, const char *target)
+{
+    ptrdiff_t slash = str_rfind_char(str_z(target), '/');
+    sbuf_addf(out, "%s%s", out->n ? ", " : "", target + slash + 1);
+}
+
+// The user may not list a kind in all namespaces: perhaps in the own one.
+static int device_verb_read_own(struct cluster *c, struct plan_world *w, size_t at,
+                                struct str namespace, struct device_rights *rights, struct err *err)
+{
+    cleanup_sbuf struct sbuf own = {0}, body = {0};
+    const char *target = lists[at].targets[0];
+    int r = -ERR_FORBIDDEN;
+    if (device_verb_in_namespace(target, namespace, &own))
+        r = cluster_get(c, own.p, &body, err);
+    if (r == 0)
+        r = plan_world_read(w, sbuf_str(&own), sbuf_str(&body), err);
+    if (r != -ERR_FORBIDDEN && r != 0)
+        return r;
+    device_verb_note(r == 0 ? &rights->some : &rights->none, target);
+    rights->incomplete |= r < 0 && lists[at].needed;
+    return 0;
+}
+
+static int device_verb_tell_rights(const struct device_rights *rights, struct str namespace,
+                                   struct err *err)
+{
+    if (rights->some.n)
+        (void)fprintf(stderr, "you may list %s in namespace %.*s only: others are left out\n",
+                      rights->some.p, STR_ARG(namespace));
+    if (rights->incomplete)
+        return err_set(err, ERR_FORBIDDEN,
+                       "you may not list %s; an administrator can bind a ClusterRole that may",
+                       rights->none.p);
+    if (rights->none.n)
+        (void)fprintf(stderr, "you may not list %s: they are left out\n", rights->none.p);
+    return 0;
+}
+
+int device_verb_read_world(struct cluster *c, struct plan_world *w, unsigned what,
+                           struct str namespace, struct err *err)
+{
+    struct device_rights rights = {0};
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < array_len(lists); i++) {
         if (lists[i].only && !(lists[i].only & what))
             continue;
-        int r = device_verb_read_list(c, w, i, err);
-        if (r == -ERR_NOT_FOUND && lists[i].needed)
-            return err_set(err, ERR_NOT_FOUND,
-                           "the server has no resource.k8s.io: Dynamic Resource Allocation is off "
-                           "there, or it is older than 1.32");
-        if (r == -ERR_FORBIDDEN && !lists[i].needed)
-            (void)fprintf(stderr, "left out: %s\n", err->msg);
-        else if (r < 0 && r != -ERR_NOT_FOUND)
-            return r;
+        r = device_verb_read_list(c, w, i, err);
+        if (r == -ERR_NOT_FOUND)
+            r = lists[i].needed
+                    ? err_set(err, ERR_INVALID,
+                              "the server has no resource.k8s.io: Dynamic Resource Allocation is "
+                              "off there, or it is older than 1.32")
+                    : 0;
+        else if (r == -ERR_FORBIDDEN)
+            r = device_verb_read_own(c, w, i, namespace, &rights, err);
     }
-    return 0;
+    if (r == 0)
+        r = device_verb_tell_rights(&rights, namespace, err);
+    sbuf_done(&rights.none);
+    sbuf_done(&rights.some);
+    return r;
 }
 
 static void device_verb_read_features(struct device_source *s)
@@ -164,7 +237,7 @@ int device_verb_open(struct device_source *s, unsigned what, struct err *err)
     if (r == 0) {
         device_verb_read_features(s);
         s->namespace = common_namespace(&s->cluster);
-        r = device_verb_read_world(&s->cluster, s->world, what, err);
+        r = device_verb_read_world(&s->cluster, s->world, what, s->namespace, err);
     }
     return r;
 }

@@ -32,20 +32,21 @@ struct device_source {
     struct arena arena;
 };
 
-// device_verb_open reads what matters, of enum device_verb_read_world. device_verb_close in any
-// case. Kinds that may not be listed are reported on standard error and left out, but for slices.
+// device_verb_open reads what matters, of enum device_world. device_verb_close in any case. Kinds
+// that may not be listed are read in the own namespace, or else left out, and reported on standard
+// error; -ERR_FORBIDDEN: slices and classes are among them.
 int device_verb_open(struct device_source *s, unsigned what, struct err *err) MUST_USE;
 void device_verb_close(struct device_source *s);
 
 // device_verb_read_world adds what matters of a cluster to a world: what devices are about, with
-// events, or with all that the scheduler looks at.
+// events, or with all that the scheduler looks at. namespace is the one to fall back to.
 enum device_world {
     DEVICE_WORLD_DEVICES = 0,
     DEVICE_WORLD_EVENTS = 1,
     DEVICE_WORLD_ALL = 2,
 };
 int device_verb_read_world(struct cluster *c, struct plan_world *w, unsigned what,
-                           struct err *err) MUST_USE;
+                           struct str namespace, struct err *err) MUST_USE;
 
 // device_verb_send sends a request with a JSON body and adds the answer's body, if out is not NULL.
 // Returns 0 or the server's error.

@@ -20,6 +20,7 @@ const struct cli_verb doctor_verb = {
     .name = "doctor",
     .summary = "find problems with devices and suggest remedies",
     .chapter = CLI_DEVICES,
+    .everyday = true,
     .synopsis = "doctor [OPTIONS]",
     .text = "Checks for incomplete pools, stale or duplicate slices, missing drivers, unhealthy "
             "devices, classes and rules that "

@@ -2,6 +2,7 @@
 //
 // dray free: devices by state, and how many more claims the scheduler would serve.
 #include "cmd/devices/device_verb.h"
+#include "cmd/devices/own_claims.h"
 
 #include "base/banned.h"
 
@@ -11,10 +12,10 @@ static int verb_free(void);
 
 static const struct cli_option free_options[] = {
     {"--class", NULL, "CLASS", "show devices of this DeviceClass, node by node",
-     .text = &class_name},
+     .text = &class_name, .names = "deviceclasses"},
     {"--cel", NULL, "EXPR", "show devices for which this CEL expression is true",
      .text = &expression},
-    {"--node", NULL, "NODE", "show devices of this node", .text = &node},
+    {"--node", NULL, "NODE", "show devices of this node", .text = &node, .names = "nodes"},
     DEVICE_SNAPSHOT_OPTION,
 };
 static const struct cli_group free_group = CLI_GROUP("Options", free_options);
@@ -23,6 +24,7 @@ const struct cli_verb free_verb = {
     .name = "free",
     .summary = "show free devices and how many more claims fit",
     .chapter = CLI_DEVICES,
+    .everyday = true,
     .synopsis = "free [--class CLASS] [--cel EXPR] [--node NODE] [OPTIONS]",
     .text = "Shows devices by state and how many more claims for one device fit (FITS): one line a "
             "class, or node by node for one class or expression. FITS is the scheduler's answer: "
@@ -99,6 +101,8 @@ static int verb_free(void)
     struct err err = {0};
     bool any = false;
     int r = device_verb_open(&s, DEVICE_WORLD_DEVICES, &err);
+    if (r == -ERR_FORBIDDEN)
+        return own_claims_answer("free", &s, &err);
     if (r == 0)
         r = free_verb_ask_classes(&s, &a, &err);
     if (r == 0)

@@ -26,6 +26,7 @@ const struct cli_verb history_verb = {
     .word = "DEVICE or CLAIM",
     .words_least = 1,
     .words_most = 1,
+    .word_names = "devices",
     .run = verb_history,
 };
 

@@ -24,6 +24,7 @@ const struct cli_verb plan_verb = {
     .name = "plan",
     .summary = "predict where pods and claims land",
     .chapter = CLI_PLANNING,
+    .everyday = true,
     .synopsis = "plan -f FILE… [WHAT IF] [OPTIONS]\nplan [WHAT IF] [OPTIONS]\n"
                 "plan --offline -f FILE… [WHAT IF] [OPTIONS]",
     .text = "Runs the scheduler and the controllers on a copy of the cluster in memory. Pods and "

@@ -43,7 +43,7 @@ static const struct cli_option plan_file_options[] = {
      .needs = "--filename"},
     {"--policy", NULL, "POLICY", "choose nodes and devices by this policy; default pack",
      .text = &plan_args.policy, .choices = "pack spread first"},
-    {"--node", NULL, "NODE", "use this node only", .text = &plan_args.node},
+    {"--node", NULL, "NODE", "use this node only", .text = &plan_args.node, .names = "nodes"},
     {"--features", NULL, "A,B", "enable more features: names, gates, or all",
      .text = &plan_args.features},
 };
@@ -141,7 +141,7 @@ static int plan_read_cluster(const struct plan_args *a, struct plan_world *w)
     struct err err = {0};
     int r = common_open(&c, &err);
     if (r == 0)
-        r = device_verb_read_world(&c, w, DEVICE_WORLD_ALL, &err);
+        r = device_verb_read_world(&c, w, DEVICE_WORLD_ALL, common_namespace(&c), &err);
     if (r == 0 && cluster_features(&c, &offered, NULL) == 0)
         plan_args_gates = offered;
     cluster_close(&c);

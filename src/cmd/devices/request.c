@@ -51,6 +51,7 @@ const struct cli_verb request_verb = {
     .name = "request",
     .summary = "write a claim, template or pod from a few words",
     .chapter = CLI_PLANNING,
+    .everyday = true,
     .synopsis = "request WORD [--count N] [--CAPACITY AMOUNT] [--ATTRIBUTE VALUE] [--with WORD …] "
                 "[--same ATTRIBUTE] [OPTIONS]",
     .text = "Prints YAML made from words, which are looked up in the cluster: classes, extended "
@@ -64,6 +65,7 @@ const struct cli_verb request_verb = {
     .groups = {&device_group, &make_group, &common_cluster},
     .take_word = request_take_word,
     .take_unknown = request_take_condition,
+    .word_names = "deviceclasses",
     .run = verb_request,
 };
 

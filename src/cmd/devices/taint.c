@@ -17,7 +17,8 @@ static int verb_untaint(void);
 
 static const struct cli_option taint_options[] = {
     {"--class", NULL, "CLASS",
-     "taint the devices of this class; the taint is then the only argument", .text = &class_name},
+     "taint the devices of this class; the taint is then the only argument", .text = &class_name,
+     .names = "deviceclasses"},
     {"--name", NULL, "NAME", "name the rule", .text = &rule_name},
     {"--yes", NULL, NULL, "create the rule even if it evicts pods", .flag = &yes},
     {"--dry-run", NULL, NULL, "show the effect without creating the rule", .flag = &dry_run},
@@ -25,7 +26,8 @@ static const struct cli_option taint_options[] = {
 };
 static const struct cli_option untaint_options[] = {
     {"--class", NULL, "CLASS",
-     "untaint the devices of this class; the taint is then the only argument", .text = &class_name},
+     "untaint the devices of this class; the taint is then the only argument", .text = &class_name,
+     .names = "deviceclasses"},
     {"--dry-run", NULL, NULL, "show which rules would be deleted", .flag = &dry_run},
 };
 static const struct cli_group taint_group = CLI_GROUP("Options", taint_options);
@@ -35,6 +37,7 @@ const struct cli_verb taint_verb = {
     .name = "taint",
     .summary = "taint devices and show which pods that evicts",
     .chapter = CLI_DEVICES,
+    .everyday = true,
     .synopsis = "taint DRIVER[/POOL[/DEVICE]]|DEVICE KEY[=VALUE]:EFFECT [OPTIONS]\n"
                 "taint --class CLASS KEY[=VALUE]:EFFECT [OPTIONS]",
     .text = "Creates a DeviceTaintRule after showing which pods it evicts. Effects: NoSchedule "
@@ -49,6 +52,7 @@ const struct cli_verb taint_verb = {
     .word = "KEY[=VALUE]:EFFECT",
     .words_least = 1,
     .words_most = 2,
+    .word_names = "devices",
     .run = verb_taint,
 };
 

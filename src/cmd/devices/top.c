@@ -41,6 +41,7 @@ const struct cli_verb top_verb = {
     .name = "top",
     .summary = "watch nodes, devices and pending pods",
     .chapter = CLI_DEVICES,
+    .everyday = true,
     .synopsis = "top [--once] [--devices] [--sort name|free|held] [OPTIONS]",
     .text =
         "Shows nodes with a mark for each device, and pending pods with the reason, and follows "

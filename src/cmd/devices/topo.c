@@ -32,6 +32,7 @@ const struct cli_verb topo_verb = {
     .word = "NODE",
     .words_least = 1,
     .words_most = 1,
+    .word_names = "nodes",
     .run = verb_topo,
 };
 

@@ -3,6 +3,7 @@
 // dray who: which claim, pod and namespace has a device, on which node, since when.
 #include "base/nearest.h"
 #include "cmd/devices/device_verb.h"
+#include "cmd/devices/own_claims.h"
 #include "view/human.h"
 
 #include "base/banned.h"
@@ -23,6 +24,7 @@ const struct cli_verb who_verb = {
     .name = "who",
     .summary = "show which claims and pods hold devices",
     .chapter = CLI_DEVICES,
+    .everyday = true,
     .synopsis = "who [DEVICE…] [OPTIONS]",
     .text = "Shows the holders of devices: DRIVER/POOL/DEVICE, POOL/DEVICE, NODE/DEVICE or DEVICE; "
             "without a name, of all "
@@ -33,6 +35,7 @@ const struct cli_verb who_verb = {
         "dray who gpu-0\ndray who gpu.example.com/n1/gpu-0 -o wide\ndray who --snapshot bug.json",
     .groups = {&who_group, &common_output, &common_cluster},
     .words = &words,
+    .word_names = "devices",
     .run = verb_who,
 };
 
@@ -92,6 +95,8 @@ static int verb_who(void)
     struct err err = {0};
     bool held = false;
     int r = device_verb_open(&s, DEVICE_WORLD_DEVICES, &err);
+    if (r == -ERR_FORBIDDEN)
+        return own_claims_answer("who", &s, &err);
     if (r == 0)
         r = device_verb_inventory(&s, &inv, &err);
     if (r == 0)

@@ -44,6 +44,7 @@ const struct cli_verb why_verb = {
     .name = "why",
     .summary = "explain why something waits or does not run and what would help",
     .chapter = CLI_PLANNING,
+    .everyday = true,
     .synopsis = "why [KIND/][NAMESPACE/]NAME [OPTIONS]\n"
                 "why KIND NAME [OPTIONS]\n"
                 "why KIND/NAME --fix N [--yes]\n"
@@ -75,6 +76,7 @@ const struct cli_verb why_verb = {
     .words_least = 1,
     .words_most = 2,
     .check = why_check,
+    .word_names = "pods",
     .run = verb_why,
 };
 

@@ -11,6 +11,7 @@
 #include "cmd/cluster.h"
 #include "cmd/common.h"
 #include "cmd/devices/why_fix.h"
+#include "cmd/devices/why_limited.h"
 #include "cmd/devices/why_object.h"
 #include "cmd/devices/why_show.h"
 #include "cmd/local.h"
@@ -100,7 +101,7 @@ static int scheduler_of(struct cluster *c, const struct why_question *q, struct 
 
 static bool why_cluster_is_synced(void *arg)
 {
-    return sched_synced(arg);
+    return sched_synced(arg) || sched_is_forbidden(arg);
 }
 
 // ask_cluster lets a scheduler of our own look at any cluster: it stands by, so nothing is written.
@@ -131,7 +132,7 @@ static int ask_cluster(struct why_question *q, struct sbuf *answer, struct sbuf 
         r = cluster_wait(&c, why_cluster_is_synced, s, err);
     }
     if (r == 0)
-        r = -ERR_UNAVAILABLE;
+        r = sched_is_forbidden(s) ? -ERR_FORBIDDEN : -ERR_UNAVAILABLE;
     for (int i = 0; i < SLICES_MAX && r == -ERR_UNAVAILABLE; i++)
         r = sched_explain(s, q->kind, q->namespace, q->name, answer, err);
     sched_free(s);
@@ -200,6 +201,25 @@ static bool is_placed(const struct sbuf *answer)
              !json_get_str(doc.root, "cause").n));
 }
 
+// Without rights on the whole cluster, what the pod or claim itself says has to do.
+static int ask_limited(struct why_source *s, const struct why_question *q, struct sbuf *answer,
+                       struct err *err)
+{
+    bool whole = !is_of_scheduler(s->question->kind); // it is part of an answer
+    int r = why_source_open(s, err);
+    if (r == 0 && str_eqz(q->kind, "Pod"))
+        r = why_object_life(s, q->namespace, q->name, answer, err);
+    if (r < 0 || whole || (answer->n && !str_contains(sbuf_str(answer), STR("\"waiting\""))))
+        return r;
+    sbuf_clear(answer);
+    if (s->question->fix)
+        return err_set(err, ERR_FORBIDDEN,
+                       "you may not read the whole cluster, so there are no remedies to carry out");
+    r = why_limited(&s->cluster, q, err);
+    s->verdict = r;
+    return r < 0 ? r : 0;
+}
+
 int why_cluster_explain(struct why_source *s, struct str kind, struct str namespace,
                         struct str name, struct sbuf *answer, struct err *err)
 {
@@ -212,6 +232,11 @@ int why_cluster_explain(struct why_source *s, struct str kind, struct str namesp
     int r = ask_scheduler(&q, answer, &events, err);
     struct str where = arena_str(&s->arena, q.namespace.n ? q.namespace : STR("default"));
     arena_done(&q.arena);
+    q.namespace = where;
+    if (r == -ERR_FORBIDDEN) {
+        sbuf_clear(answer);
+        return ask_limited(s, &q, answer, err);
+    }
     if (r == 0 && !is_placed(answer))
         return why_object_add_events(sbuf_str(&events), where, answer);
     if (!str_eqz(kind, "Pod") || r == -ERR_NOT_FOUND)
@@ -268,7 +293,9 @@ int why_cluster(const struct why_question *asked)
     cleanup_sbuf struct sbuf answer = {0};
     struct err err = {0};
     int r = why_explain(&s, &answer, &err);
-    if (r == 0 && asked->fix)
+    if (r == 0 && !answer.n)
+        r = s.verdict; // it is printed already
+    else if (r == 0 && asked->fix)
         r = why_carry_out(&s, &answer, &err);
     else if (r == 0 && asked->json)
         r = why_print_json(&answer, &err);

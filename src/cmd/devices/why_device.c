@@ -117,7 +117,7 @@ int why_device(struct why_source *s, struct str name, struct sbuf *out, struct e
     features_init(&gates, FEATURES_MINOR);
     (void)!cluster_features(&s->cluster, &gates, NULL); // the defaults do
     const struct inventory_options o = {.features = alloc_features_of(&gates)};
-    int r = device_verb_read_world(&s->cluster, world, DEVICE_WORLD_DEVICES, err);
+    int r = device_verb_read_world(&s->cluster, world, DEVICE_WORLD_DEVICES, STR(""), err);
     if (r == 0)
         r = inventory_new(world, &o, &inv, err);
     if (r == 0)

@@ -14,6 +14,7 @@ struct why_source {
     const struct why_question *question;
     struct cluster cluster;
     bool open, forbidden;
+    int verdict; // of an answer that was printed already
     struct arena arena;
 };
 

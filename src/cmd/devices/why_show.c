@@ -54,8 +54,9 @@ static void show_reason(struct sbuf *out, const yyjson_val *r)
     if (str_eqz(shortage, "unknown"))
         sbuf_addz(out, ": they have no such capacity");
     if (needs.n)
-        sbuf_addf(out, policy ? ": needs %.*s, the policy allows at most %.*s"
-                              : ": needs %.*s, at most %.*s left",
+        sbuf_addf(out,
+                  policy ? ": needs %.*s, the policy allows at most %.*s"
+                         : ": needs %.*s, at most %.*s left",
                   STR_ARG(needs), STR_ARG(json_get_str(r, "has")));
     if (json_get_str(r, "whole").n && !policy)
         sbuf_addf(out, " of %.*s", STR_ARG(json_get_str(r, "whole")));

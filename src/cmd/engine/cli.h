@@ -50,6 +50,7 @@ struct cli_option {
         most; // of number, size, decimal (most has to be set) and duration_ns (0: no bound)
     const char *choices;  // the only values, separated by spaces
     const char *suggest;  // for completion, the verb checks; a word that ends in = continues
+    const char *names;    // for completion: names of this kind (cli_program.names)
     const char *alias;    // hidden second name
     const char *needs;    // valid only together with one of these options, separated by spaces
     const char *excludes; // invalid together with any of these options, separated by spaces
@@ -90,6 +91,7 @@ struct cli_verb {
     const char *text;
     const char *examples; // lines to try
     enum cli_chapter chapter;
+    bool everyday;                              // listed by `dray help` without all
     const struct cli_group *groups[CLI_GROUPS]; // NULL ends
     const struct cli_verb *const *subverbs;     // NULL ends; groups and run are theirs
     // Words that are not options: at least and at most so many (most 0: no bound) of what `word`
@@ -98,6 +100,8 @@ struct cli_verb {
     const char *word;
     size_t words_least, words_most;
     const char *word_choices; // for completion
+    const char *word_names;   // for completion: names of this kind (cli_program.names)
+    const char *kubectl;      // flags that kubectl has and this verb does not, separated by spaces
     bool kinds;               // the first word is a kind
     bool dashed_words;        // a word with a space may begin with a dash: an expression
     bool config;              // has --config FILE
@@ -117,6 +121,9 @@ struct cli_program {
     const struct cli_group *leading; // options that may precede the verb
     const char *version;
     void (*begin)(void); // before a verb runs
+    // names gives the names of a kind for completion, each by add; it may ask a cluster. May be
+    // NULL.
+    void (*names)(struct str kind, void (*add)(void *ctx, struct str name), void *ctx);
 };
 
 // cli_main reads the command line, runs the verb and returns the exit status.

@@ -8,6 +8,7 @@
 #include "base/banned.h"
 
 struct complete_line {
+    const struct cli_program *program;
     struct sbuf *out;
     struct str cur;    // to be completed
     struct str prefix; // of candidates: --name= of --name=VALUE
@@ -67,8 +68,29 @@ static const struct cli_option *complete_find(const struct cli_verb *v, struct s
     return o;
 }
 
-static void complete_value(const struct complete_line *l, const struct cli_option *o)
+static void complete_add_name(void *ctx, struct str name)
 {
+    complete_offer(ctx, name, "");
+}
+
+static void complete_names(struct complete_line *l, struct str kind)
+{
+    if (l->program->names && kind.n)
+        l->program->names(kind, complete_add_name, l);
+}
+
+// complete_kind_name completes KIND/NAME: the name behind the kind.
+static void complete_kind_name(struct complete_line *l, struct str kind)
+{
+    l->prefix = str_upto(l->cur, kind.n + 1);
+    l->cur = str_from(l->cur, kind.n + 1);
+    complete_names(l, kind);
+}
+
+static void complete_value(struct complete_line *l, const struct cli_option *o)
+{
+    if (o->names)
+        complete_names(l, str_z(o->names));
     const char *values = o->choices ? o->choices : o->suggest;
     if (values)
         complete_words(l, values);
@@ -79,12 +101,15 @@ static void complete_in_verb(struct complete_line *l, const struct cli_verb *v,
                              const struct str *words, size_t n)
 {
     const struct cli_option *waits = NULL; // for its value
-    struct str name, value;
+    struct str name, value, first = {0};
     size_t given = 0;
     for (size_t i = 0; i + 1 < n; i++) {
         bool option = str_starts(words[i], STR("-"));
+        if (waits && waits->text) // names depend on the cluster and the namespace
+            *waits->text = words[i].p;
         if (waits || !option) {
             const struct cli_verb *sub = waits ? NULL : cli_subverb_find(v, words[i]);
+            first = given == 0 && !waits && !sub ? words[i] : first;
             given += !waits && !sub;
             v = sub ? sub : v;
             waits = NULL;
@@ -92,6 +117,8 @@ static void complete_in_verb(struct complete_line *l, const struct cli_verb *v,
         }
         bool joined = str_cut(words[i], '=', &name, &value);
         waits = complete_find(v, name);
+        if (waits && joined && waits->text)
+            *waits->text = value.p;
         if (waits && (joined || !cli_option_wants_value(waits)))
             waits = NULL;
     }
@@ -108,8 +135,14 @@ static void complete_in_verb(struct complete_line *l, const struct cli_verb *v,
         complete_options(l, v);
     } else if (v->subverbs) {
         complete_verbs(l, v->subverbs, SIZE_MAX);
+    } else if (v->kinds && str_cut(l->cur, '/', &name, &value)) {
+        complete_kind_name(l, name);
     } else if (v->kinds && given == 0) {
         complete_kinds(l);
+    } else if (v->kinds) {
+        complete_names(l, first);
+    } else if (v->word_names && (given == 0 || v->words_most != 1)) {
+        complete_names(l, str_z(v->word_names));
     } else if (v->word_choices && given == 0) {
         complete_words(l, v->word_choices);
     }
@@ -117,7 +150,7 @@ static void complete_in_verb(struct complete_line *l, const struct cli_verb *v,
 
 void cli_complete(const struct cli_program *p, const char *const *words, size_t n, struct sbuf *out)
 {
-    struct complete_line l = {.out = out};
+    struct complete_line l = {.program = p, .out = out};
     struct VEC(struct str) line = {0};
     // bash splits --name=value at the =.
     for (size_t i = 0; i < n; i++)

@@ -93,13 +93,27 @@ void cli_text_add_option(struct sbuf *out, const struct cli_option *o)
                   o->optional ? "]" : "");
 }
 
+// help_is_listed: of a chapter (-1: of any); all: not the everyday verbs alone.
+static bool help_is_listed(const struct cli_verb *v, int chapter, bool all)
+{
+    return (chapter < 0 || (int)v->chapter == chapter) && (all || v->everyday);
+}
+
+static bool help_has_verbs(const struct cli_program *p, int chapter, bool all)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (help_is_listed(p->verbs[i], chapter, all))
+            return true;
+    return false;
+}
+
 static void help_add_verbs(struct sbuf *out, const struct cli_verb *const *verbs, size_t n,
-                           int chapter, size_t columns)
+                           int chapter, bool all, size_t columns)
 {
     size_t width = 12;
     for (size_t i = 0; i < n; i++) {
         cleanup_sbuf struct sbuf line = {0};
-        if (chapter >= 0 && (int)verbs[i]->chapter != chapter)
+        if (!help_is_listed(verbs[i], chapter, all))
             continue;
         sbuf_addf(&line, "  %-*s %s\n", (int)width, verbs[i]->name, verbs[i]->summary);
         view_add_hanging(out, sbuf_str(&line), columns);
@@ -140,7 +154,7 @@ void cli_help_verb(const struct cli_verb *v, const char *path, size_t columns, s
         n++;
     if (n) {
         sbuf_addz(out, "\nCommands:\n");
-        help_add_verbs(out, v->subverbs, n, -1, columns);
+        help_add_verbs(out, v->subverbs, n, -1, true, columns);
     }
     for (size_t i = 0; (g = cli_group_at(v, i)); i++) {
         sbuf_addf(out, "\n%s:\n", g->title);
@@ -160,10 +174,10 @@ void cli_help_program(const struct cli_program *p, bool all, size_t columns, str
     sbuf_addz(out,
               "dray: Kubernetes Dynamic Resource Allocation\n\nUsage: dray VERB [ARGUMENTS]\n\n");
     for (int i = 0; i < CLI_CHAPTERS; i++) {
-        if (i == CLI_DEVELOPERS && !all)
+        if (!help_has_verbs(p, i, all))
             continue;
         sbuf_addf(out, "%s:\n", cli_chapters[i]);
-        help_add_verbs(out, p->verbs, p->n, i, columns);
+        help_add_verbs(out, p->verbs, p->n, i, all, columns);
         sbuf_addc(out, '\n');
     }
     sbuf_addf(out, "'dray VERB --help' shows the usage of a verb%s.\n",

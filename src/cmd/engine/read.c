@@ -36,9 +36,24 @@ struct read_line {
 
 // --- Taking the line apart -----------------------------------------------------------------------
 
+static bool read_is_of_kubectl(const struct cli_verb *v, struct str name)
+{
+    for (struct str rest = str_z(v->kubectl), one; rest.n;) {
+        (void)str_cut(rest, ' ', &one, &rest);
+        if (str_eq(one, name))
+            return true;
+    }
+    return false;
+}
+
 static int read_unknown_flag(const struct cli_verb *v, struct str name, struct err *err)
 {
     struct str near = cli_option_nearest(v, name);
+    if (read_is_of_kubectl(v, name))
+        return err_set(err, ERR_INVALID,
+                       "'%.*s' is a flag of kubectl, which works with this cluster, too: 'kubectl "
+                       "%s … %.*s …'",
+                       STR_ARG(name), v->name, STR_ARG(name));
     return err_set(err, ERR_INVALID, "unknown flag '%.*s'%s%.*s%s", STR_ARG(name),
                    near.n ? "; did you mean '" : "", STR_ARG(near), near.n ? "'?" : "");
 }

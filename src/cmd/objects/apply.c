@@ -15,7 +15,7 @@
 
 static struct {
     struct cli_texts files;
-    bool recursive, force, dry_run;
+    bool recursive, force;
     const char *manager;
 } args = {.manager = "dray"};
 
@@ -29,7 +29,7 @@ static const struct cli_option apply_options[] = {
      .flag = &args.force},
     {"--field-manager", NULL, "NAME", "set the name of the field manager; default dray",
      .text = &args.manager},
-    {"--dry-run", NULL, NULL, "send the request without changing anything", .flag = &args.dry_run},
+    COMMON_DRY_RUN,
 };
 static const struct cli_group apply_group = CLI_GROUP("Options", apply_options);
 
@@ -37,6 +37,7 @@ const struct cli_verb apply_verb = {
     .name = "apply",
     .summary = "create or update objects from files",
     .chapter = CLI_OBJECTS,
+    .everyday = true,
     .synopsis = "apply -f FILE… [OPTIONS]",
     .text = "Creates or updates the objects of files by server-side apply. Prints created, "
             "configured or unchanged for each, or "
@@ -45,6 +46,7 @@ const struct cli_verb apply_verb = {
                 "dray apply -f manifests/ -R -n team-a\n"
                 "dray get pod a -o yaml | dray apply -f - --force-conflicts",
     .groups = {&apply_group, &common_cluster},
+    .kubectl = "-k --kustomize --prune -l --selector --server-side --validate",
     .run = verb_apply,
 };
 
@@ -83,7 +85,7 @@ static void add_apply_query(struct sbuf *target)
     client_escape(target, str_z(args.manager));
     if (args.force)
         sbuf_addz(target, "&force=true");
-    if (args.dry_run)
+    if (common.dry_run)
         sbuf_addz(target, "&dryRun=All");
 }
 
@@ -124,7 +126,7 @@ static int apply_one_object(struct applying *a, const yyjson_val *object, struct
         what = "created";
     else if (json_equal(before.root, after.root))
         what = "unchanged";
-    printf("%s/%.*s %s%s\n", name.p, STR_ARG(t.name), what, args.dry_run ? " (dry run)" : "");
+    printf("%s/%.*s %s%s\n", name.p, STR_ARG(t.name), what, common.dry_run ? " (dry run)" : "");
     a->applied++;
     return 0;
 }
@@ -147,13 +149,15 @@ static int name_mistake(struct err *err)
 }
 
 // apply_on_object goes on after a failure: the others may be good.
-static int apply_on_object(void *arg, const yyjson_val *object, struct err *err)
+static int apply_on_object(void *arg, const struct manifest *m, struct err *err)
 {
     struct applying *a = arg;
-    int r = apply_one_object(a, object, err);
+    int r = apply_one_object(a, m->object, err);
     if (r == 0)
         return 0;
     (void)name_mistake(err);
+    (void)err_wrap(err, "%s:%zu", strcmp(m->file, "-") == 0 ? "<stdin>" : m->file,
+                   manifest_find_line(m, str_z(err->msg)));
     (void)common_fail("apply", err);
     a->failed = true;
     return r == -ERR_UNAVAILABLE || r == -TLS_WRONG_NAME || r == -ERR_UNAUTHORIZED ? 1 : 0;

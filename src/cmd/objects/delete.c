@@ -39,6 +39,7 @@ static const struct cli_option delete_options[] = {
      .duration_ns = &args.timeout_ns},
     {"--ignore-not-found", NULL, NULL, "do not fail if an object does not exist",
      .flag = &args.ignore_not_found},
+    COMMON_DRY_RUN,
 };
 static const struct cli_group delete_group = CLI_GROUP("Options", delete_options);
 
@@ -46,6 +47,7 @@ const struct cli_verb delete_verb = {
     .name = "delete",
     .summary = "delete objects and wait until they are gone",
     .chapter = CLI_OBJECTS,
+    .everyday = true,
     .synopsis = "delete KIND NAME… [OPTIONS]\ndelete KIND/NAME… [OPTIONS]\n"
                 "delete KIND --all|-l LABELS [OPTIONS]\ndelete -f FILE… [OPTIONS]",
     .text = "Deletes objects by name, by label or from files, and waits until they are gone.",
@@ -56,6 +58,7 @@ const struct cli_verb delete_verb = {
     .groups = {&delete_group, &common_list, &common_cluster},
     .words = &args.words,
     .kinds = true,
+    .kubectl = "-k --kustomize --now --field-selector",
     .run = verb_delete,
 };
 
@@ -97,6 +100,11 @@ static void add_options(struct sbuf *body)
         json_write_key(&w, STR("gracePeriodSeconds"));
         json_write_i64(&w, grace_s);
     }
+    if (common.dry_run) {
+        json_write_array_in(&w, "dryRun");
+        json_write_str(&w, STR("All"));
+        json_write_array_end(&w);
+    }
     json_write_object_end(&w);
 }
 
@@ -130,7 +138,8 @@ static int delete_one_object(struct deleting *d, const struct target *t, struct 
     }
     if (r < 0)
         return r;
-    printf("%s \"%.*s\" %s\n", name.p, STR_ARG(t->name), args.force ? "force deleted" : "deleted");
+    printf("%s \"%.*s\" %s%s\n", name.p, STR_ARG(t->name), args.force ? "force deleted" : "deleted",
+           common.dry_run ? " (dry run)" : "");
     (void)fflush(stdout);
     struct going g = {.target = *t};
     g.target.name = arena_str(&d->arena, t->name);
@@ -140,12 +149,12 @@ static int delete_one_object(struct deleting *d, const struct target *t, struct 
     return 0;
 }
 
-static int delete_on_object(void *arg, const yyjson_val *object, struct err *err)
+static int delete_on_object(void *arg, const struct manifest *m, struct err *err)
 {
     struct deleting *d = arg;
     struct target t = {0};
     struct str namespace = {0};
-    int r = manifests_target(d->c, object, &t, &namespace, err);
+    int r = manifests_target(d->c, m->object, &t, &namespace, err);
     return r < 0 ? r : delete_one_object(d, &t, namespace, err);
 }
 
@@ -174,7 +183,7 @@ static int wait_all(struct deleting *d, struct err *err)
     int r = 0;
     if (args.timeout_ns)
         deadline_ns = exec_now_ns(loop_exec(d->c->loop)) + args.timeout_ns;
-    for (size_t i = 0; i < d->going.n && args.wait && r == 0; i++) {
+    for (size_t i = 0; i < d->going.n && args.wait && !common.dry_run && r == 0; i++) {
         const struct going *g = &d->going.p[i];
         r = wait_gone(d->c, &g->target, g->namespace, g->uid, deadline_ns, err);
         if (r == -ERR_TIMEOUT)

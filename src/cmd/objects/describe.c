@@ -24,6 +24,7 @@ const struct cli_verb describe_verb = {
     .name = "describe",
     .summary = "show details and events",
     .chapter = CLI_OBJECTS,
+    .everyday = true,
     .synopsis = "describe KIND[,KIND…] [NAME…] [OPTIONS]\ndescribe KIND/NAME… [OPTIONS]",
     .text = "Shows objects in detail: what they request, what they got, and their events.",
     .examples = "dray describe pod trainer\n"

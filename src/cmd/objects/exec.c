@@ -35,6 +35,7 @@ const struct cli_verb exec_verb = {
     .name = "exec",
     .summary = "run a command in a container",
     .chapter = CLI_OBJECTS,
+    .everyday = true,
     .synopsis = "exec POD|KIND/NAME [OPTIONS] -- COMMAND [ARGUMENT…]",
     .text = "Runs a command in a container. The exit status is that of the command, 1 if it could "
             "not be run.",
@@ -44,6 +45,7 @@ const struct cli_verb exec_verb = {
     .groups = {&exec_group, &common_cluster},
     .words = &args.words,
     .behind = &args.command,
+    .word_names = "pods",
     .run = verb_exec,
 };
 

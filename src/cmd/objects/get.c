@@ -13,7 +13,7 @@
 #include "base/banned.h"
 
 static struct {
-    struct cli_texts words;
+    struct cli_texts words, label_columns;
     const char *field_selector;
     bool show_labels, ignore_not_found;
 } args;
@@ -24,6 +24,8 @@ static const struct cli_option get_options[] = {
     {"--field-selector", NULL, "FIELDS", "show objects with these fields: status.phase=Running",
      .text = &args.field_selector},
     {"--show-labels", NULL, NULL, "show a column with the labels", .flag = &args.show_labels},
+    {"--label-columns", "-L", "KEY,KEY", "show a column for each of these labels; repeatable",
+     .many = &args.label_columns},
     {"--ignore-not-found", NULL, NULL, "do not fail if an object does not exist",
      .flag = &args.ignore_not_found},
 };
@@ -33,6 +35,7 @@ const struct cli_verb get_verb = {
     .name = "get",
     .summary = "show objects of any kind",
     .chapter = CLI_OBJECTS,
+    .everyday = true,
     .synopsis = "get KIND[,KIND…] [NAME…] [OPTIONS]\nget KIND/NAME… [OPTIONS]",
     .text = "Shows objects of any kind that the server has. KIND is a plural, a singular, a short "
             "name or a kind, with a group "
@@ -45,6 +48,8 @@ const struct cli_verb get_verb = {
     .groups = {&get_group, &common_list, &common_cluster},
     .words = &args.words,
     .kinds = true,
+    .kubectl = "--sort-by -f --filename -k --kustomize --chunk-size --raw --subresource "
+               "--output-watch-events --watch-only",
     .run = verb_get,
 };
 
@@ -98,6 +103,39 @@ static void add_column(struct show *s, const yyjson_val *definition)
     s->columns++;
 }
 
+// get_each_label_column calls fn with the key of each column of --label-columns.
+static void get_each_label_column(void (*fn)(void *arg, struct str key), void *arg)
+{
+    vec_foreach(&args.label_columns, list)
+        for (struct str rest = str_z(*list), key; rest.n;) {
+            (void)str_cut(rest, ',', &key, &rest);
+            if (key.n)
+                fn(arg, key);
+        }
+}
+
+static void get_add_label_column(void *arg, struct str key)
+{
+    struct show *s = arg;
+    cleanup_sbuf struct sbuf name = {0};
+    ptrdiff_t slash = str_rfind_char(key, '/');
+    add_upper(&name, slash < 0 ? key : str_from(key, (size_t)slash + 1));
+    view_table_column(&s->table, sbuf_str(&name), 0);
+}
+
+struct get_label_cells {
+    struct show *s;
+    const yyjson_val *labels;
+};
+
+static void get_add_label_cell(void *arg, struct str key)
+{
+    const struct get_label_cells *c = arg;
+    const yyjson_val *value = c->labels ? json_get(c->labels, key) : NULL;
+    view_table_cell(&c->s->table, value && json_is_string(value) ? json_str(value) : STR(""),
+                    VIEW_PLAIN);
+}
+
 static void add_columns(struct show *s, const yyjson_val *table)
 {
     const yyjson_val *definitions = objects_list(table, "columnDefinitions");
@@ -107,6 +145,7 @@ static void add_columns(struct show *s, const yyjson_val *table)
         view_table_column(&s->table, STR("NAMESPACE"), VIEW_COLUMN_WHOLE);
     json_arr_foreach(definitions, d)
         add_column(s, d);
+    get_each_label_column(get_add_label_column, s);
     if (args.show_labels)
         view_table_column(&s->table, STR("LABELS"), 0);
 }
@@ -158,6 +197,8 @@ static void get_add_row(struct show *s, const yyjson_val *row)
         view_table_cell(&s->table, objects_text(meta, "namespace"), VIEW_PLAIN);
     for (size_t i = 0; i < s->columns; i++)
         get_add_cell(s, cells ? json_at(cells, i) : NULL, i == 0);
+    struct get_label_cells labels = {s, meta ? json_get(meta, STR("labels")) : NULL};
+    get_each_label_column(get_add_label_cell, &labels);
     if (args.show_labels)
         add_labels(s, meta);
     s->shown++;

@@ -37,6 +37,7 @@ const struct cli_verb logs_verb = {
     .name = "logs",
     .summary = "show the output of a container",
     .chapter = CLI_OBJECTS,
+    .everyday = true,
     .synopsis = "logs POD|KIND/NAME [CONTAINER] [OPTIONS]",
     .text = "Prints the output of a container of a pod. KIND/NAME selects the first pod of a "
             "deployment, a job, and so on.",
@@ -45,6 +46,8 @@ const struct cli_verb logs_verb = {
                 "dray logs trainer --previous",
     .groups = {&logs_group, &common_cluster},
     .words = &args.words,
+    .word_names = "pods",
+    .kubectl = "-l --selector --all-containers --prefix --max-log-requests --all-pods",
     .run = verb_logs,
 };
 

@@ -23,17 +23,83 @@ struct walk {
     const char *path; // of the file that is read
 };
 
-static int each_object(const struct walk *w, const yyjson_val *v, struct err *err)
+// --- Lines ---------------------------------------------------------------------------------------
+
+// manifest_find_field is the first path of a field in a message, without a leading dot.
+static struct str manifest_find_field(struct str message)
 {
+    static const char *const tops[] = {"spec.",  "metadata.", "status.", "data.",
+                                       "rules[", "subjects[", "roleRef."};
+    ptrdiff_t first = -1;
+    for (size_t i = 0; i < array_len(tops); i++) {
+        ptrdiff_t at = str_find(message, str_z(tops[i]));
+        if (at >= 0 && (first < 0 || at < first))
+            first = at;
+    }
+    struct str field, rest;
+    if (first < 0 || !str_cut(str_from(message, (size_t)first), ':', &field, &rest))
+        return STR("");
+    return field;
+}
+
+// manifest_find_entry: the entry of a list whose member has this value; text is name="c".
+static const yyjson_val *manifest_find_entry(const yyjson_val *list, struct str text)
+{
+    struct str key, value;
+    if (!str_cut(text, '=', &key, &value) || value.n < 2 || !json_is_array(list))
+        return NULL;
+    value = str_make(value.p + 1, value.n - 2);
+    json_arr_foreach(list, entry) {
+        const yyjson_val *v = json_is_object(entry) ? json_get(entry, key) : NULL;
+        if (v && json_is_string(v) && str_eq(json_str(v), value))
+            return entry;
+    }
+    return NULL;
+}
+
+// manifest_walk follows a path as far as it goes.
+static const yyjson_val *manifest_walk(const yyjson_val *at, struct str path)
+{
+    while (path.n) {
+        ptrdiff_t open = str_find_char(path, '[');
+        struct str head = open < 0 ? path : str_upto(path, (size_t)open), inside, rest;
+        bool keyed = open >= 0 && str_cut(str_from(path, (size_t)open + 1), ']', &inside, &rest) &&
+                     str_find_char(inside, '=') > 0;
+        if (!keyed)
+            return json_at_path(at, path, NULL);
+        at = json_at_path(at, head, NULL);
+        const yyjson_val *entry = at ? manifest_find_entry(at, inside) : NULL;
+        if (!entry)
+            return at;
+        at = entry;
+        path = str_starts(rest, STR(".")) ? str_from(rest, 1) : rest;
+    }
+    return at;
+}
+
+size_t manifest_find_line(const struct manifest *m, struct str message)
+{
+    struct json_pos pos;
+    const yyjson_val *v = manifest_walk(m->object, manifest_find_field(message));
+    if (v && json_locate(m->doc, v, &pos))
+        return pos.line;
+    return json_locate(m->doc, m->object, &pos) ? pos.line : m->doc->start.line;
+}
+
+// --- Files ---------------------------------------------------------------------------------------
+
+static int each_object(const struct walk *w, const struct json_doc *doc, struct err *err)
+{
+    const yyjson_val *v = doc->root;
     const yyjson_val *items = objects_list(v, "items");
     if (!json_is_object(v))
         return err_set(err, ERR_BAD_REQUEST,
                        "%s: Kubernetes objects are expected (apiVersion, kind, …), not a %s",
                        w->path, json_type_name(v));
     if (!items || !str_ends(objects_text(v, "kind"), STR("List")))
-        return w->each(w->arg, v, err);
+        return w->each(w->arg, &(struct manifest){w->path, doc, v}, err);
     json_arr_foreach(items, item) {
-        int r = w->each(w->arg, item, err);
+        int r = w->each(w->arg, &(struct manifest){w->path, doc, item}, err);
         if (r != 0)
             return r;
     }
@@ -52,7 +118,7 @@ static int each_document(const struct walk *all, const char *path, struct err *e
         int more = input_next(&in, &doc, err);
         if (more == 0)
             return 0;
-        r = more < 0 ? more : each_object(w, doc.root, err);
+        r = more < 0 ? more : each_object(w, &doc, err);
         if (r < 0 && more > 0)
             return r; // the error names the file
     }

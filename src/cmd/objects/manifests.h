@@ -10,11 +10,24 @@
 #include "cmd/cluster.h"
 #include "cmd/engine/cli.h"
 #include "cmd/objects/objects.h"
+#include "codec/json.h"
+
+// An object of a file.
+struct manifest {
+    const char *file;
+    const struct json_doc *doc;
+    const yyjson_val *object;
+};
+
+// manifest_find_line is the line of the field that a message is about, in the notation of
+// validation (spec.containers[0].image) or of apply (.spec.containers[name="c"].image); of the
+// object if it names none.
+size_t manifest_find_line(const struct manifest *m, struct str message);
 
 // manifests_each hands every object of the files to each, in their order; of folders, the YAML and
 // JSON files by name, with recursive also of folders in it. each returns 0 to go on. Returns 0,
 // what each returned, or a negative code with file and position.
-typedef int (*manifest_fn)(void *arg, const yyjson_val *object, struct err *err);
+typedef int (*manifest_fn)(void *arg, const struct manifest *m, struct err *err);
 int manifests_each(const struct cli_texts *paths, bool recursive, manifest_fn each, void *arg,
                    struct err *err) MUST_USE;
 

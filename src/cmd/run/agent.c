@@ -20,6 +20,7 @@
 #include "cmd/common.h"
 #include "cmd/engine/cli.h"
 #include "cmd/run/agent_run.h"
+#include "cmd/run/logging.h"
 #include "cmd/run/process.h"
 #include "cmd/verb.h"
 #include "net/tls_follow.h"
@@ -140,7 +141,8 @@ const struct cli_verb agent_verb = {
             "takes them over.",
     .examples = "sudo dray agent --kubeconfig admin.kubeconfig --node-name n1\n"
                 "sudo dray agent --config /etc/dray/agent.yaml",
-    .groups = {&agent_node_group, &agent_machine_group, &agent_group, &common_connect},
+    .groups = {&agent_node_group, &agent_machine_group, &agent_group, &logging_group,
+               &common_connect},
     .config = true,
     .check = agent_check,
     .run = verb_agent,
@@ -293,13 +295,6 @@ static void count_steps(void)
         steps_file = fopen(file, "we");
     if (at || file)
         fault_hook_set(&hook);
-}
-
-static void agent_verb_log_stderr(void *ctx, enum log_level level, struct str record)
-{
-    (void)ctx;
-    (void)level;
-    (void)fwrite(record.p, 1, record.n, stderr);
 }
 
 static void agent_verb_print_line(void *arg, const char *line)
@@ -476,12 +471,13 @@ int agent_run(const char *verb, const struct agent_args *args, const struct agen
     struct running r = {.verb = verb, .args = args, .guest = guest};
     struct err err = {0};
     process_hide();
-    log_configure(agent_verb_log_stderr, NULL, LOG_FORMAT_TEXT, NULL);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): threads come later, and only wait
     (void)mallopt(M_ARENA_MAX, 2);
     (void)gethostname(r.host, sizeof(r.host) - 1);
     sbuf_addz(&r.node, args->node ? args->node : r.host);
-    int code = agent_verb_start(&r, &err);
+    int code = logging_start(LOG_FORMAT_TEXT, &err);
+    if (code == 0)
+        code = agent_verb_start(&r, &err);
     if (code == 0) {
         agent_start(r.agent);
         agent_verb_print_ready(&r);

@@ -17,6 +17,7 @@
 #include "client/remote.h"
 #include "cmd/common.h"
 #include "cmd/run/component_http.h"
+#include "cmd/run/logging.h"
 #include "cmd/run/process.h"
 #include "cmd/verb.h"
 #include "net/loop.h"
@@ -29,13 +30,11 @@
 static struct log_module log_mod = LOG_MODULE("component");
 
 static struct {
-    const char *listen, *gates, *log_format, *log_level;
+    const char *listen, *gates;
     const char *lease_namespace, *lease_name;
     bool elect;
     int64_t duration_ns, deadline_ns, retry_ns;
 } component_set = {.gates = "",
-                   .log_format = "json",
-                   .log_level = "info",
                    .lease_namespace = "kube-system",
                    .elect = true,
                    .duration_ns = 2000 * CLOCK_NS_PER_MS,
@@ -64,11 +63,6 @@ static const struct cli_option component_options[] = {
      .text = &component_set.lease_name},
     {"--feature-gates", NULL, "A=true,B=false", "override the gates that the server reports",
      .text = &component_set.gates},
-    {"--log-format", NULL, "FORMAT", "log as json (default) or text",
-     .text = &component_set.log_format, .choices = "json text"},
-    {"--log-level", NULL, "LEVELS",
-     "log error, warn, info (default) or debug; also by module: info,store=debug",
-     .text = &component_set.log_level},
 };
 const struct cli_group component_group = CLI_GROUP("Component options", component_options);
 
@@ -95,7 +89,7 @@ int component_check(struct err *err)
                                         .renew_deadline_ns = component_set.deadline_ns,
                                         .retry_ns = component_set.retry_ns};
     int r = component_set.elect ? lease_check(&times, err) : 0;
-    return r < 0 ? r : log_set_levels(str_z(component_set.log_level), err);
+    return r < 0 ? r : logging_start(LOG_FORMAT_JSON, err);
 }
 
 // --- Leading -------------------------------------------------------------------------------------
@@ -233,13 +227,6 @@ static void component_add_metrics(void *arg, struct sbuf *out)
 
 // --- Life ----------------------------------------------------------------------------------------
 
-static void component_log_stderr(void *ctx, enum log_level level, struct str record)
-{
-    (void)ctx;
-    (void)level;
-    (void)fwrite(record.p, 1, record.n, stderr);
-}
-
 static void component_on_done(void *arg)
 {
     struct component *c = arg;
@@ -334,9 +321,6 @@ int component_run(const struct component_ops *ops)
     component_set.listen = component_set.listen ? component_set.listen : ops->listen;
     component_set.lease_name = component_set.lease_name ? component_set.lease_name : ops->name;
     process_confine();
-    log_configure(component_log_stderr, NULL,
-                  strcmp(component_set.log_format, "json") == 0 ? LOG_FORMAT_JSON : LOG_FORMAT_TEXT,
-                  NULL);
     int r = component_start_loop(&c, &err);
     if (r < 0)
         (void)fprintf(stderr, "dray %s: %s\n", ops->verb, err.msg);

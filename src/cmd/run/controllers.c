@@ -6,6 +6,7 @@
 
 #include "cmd/common.h"
 #include "cmd/run/component.h"
+#include "cmd/run/logging.h"
 #include "cmd/verb.h"
 #include "ctl/ctl.h"
 #include "pki/pki.h"
@@ -57,7 +58,7 @@ const struct cli_verb controllers_verb = {
             "  --controllers=*,-resourceclaim-controller,-device-taint-eviction-controller,…",
     .examples = "dray controllers --kubeconfig controllers.kubeconfig\n"
                 "dray controllers --controllers '*,garbage-collector-controller'",
-    .groups = {&controllers_group, &component_group, &common_connect},
+    .groups = {&controllers_group, &component_group, &logging_group, &common_connect},
     .config = true,
     .check = controllers_check,
     .run = verb_controllers,

@@ -11,6 +11,7 @@
 #include "cmd/common.h"
 #include "cmd/engine/cli.h"
 #include "cmd/run/agent_run.h"
+#include "cmd/run/logging.h"
 #include "cmd/run/sim_driver.h"
 #include "cmd/verb.h"
 #include "net/address.h"
@@ -65,7 +66,7 @@ const struct cli_verb join_verb = {
     .examples = "dray join 10.0.0.1:6443 --token abcdef.0123456789abcdef --ca-hash sha256:…\n"
                 "dray join 10.0.0.1:6443 --token … --ca-hash … --sim example-gpu\n"
                 "dray join                     # again, after a reboot",
-    .groups = {&join_group, &agent_node_group, &agent_machine_group},
+    .groups = {&join_group, &agent_node_group, &agent_machine_group, &logging_group},
     .words = &args.words,
     .words_most = 1,
     .check = agent_check,

@@ -3,6 +3,7 @@
 // dray scheduler: the scheduler on any API server, beside kube-scheduler or instead of it.
 #include "cmd/common.h"
 #include "cmd/run/component.h"
+#include "cmd/run/logging.h"
 #include "cmd/verb.h"
 #include "sched/sched.h"
 
@@ -53,7 +54,7 @@ const struct cli_verb scheduler_verb = {
     .examples =
         "dray scheduler --kubeconfig scheduler.kubeconfig\n"
         "dray scheduler --config /etc/dray/scheduler.yaml --scheduler-name default-scheduler",
-    .groups = {&scheduler_group, &component_group, &common_connect},
+    .groups = {&scheduler_group, &component_group, &logging_group, &common_connect},
     .config = true,
     .check = scheduler_check,
     .run = verb_scheduler,

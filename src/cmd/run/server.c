@@ -20,6 +20,7 @@
 #include "base/rand.h"
 #include "cmd/data/archive.h"
 #include "cmd/data/data_dir.h"
+#include "cmd/run/logging.h"
 #include "cmd/run/process.h"
 #include "cmd/run/server_keys.h"
 #include "cmd/run/server_options.h"
@@ -47,7 +48,7 @@ const struct cli_verb server_verb = {
             "database, a CA, certificates and "
             "DIR/admin.kubeconfig; use it with 'kubectl --kubeconfig'.",
     .examples = "dray server --data-dir /var/lib/dray\ndray server --config /etc/dray/server.yaml",
-    .groups = {&server_group},
+    .groups = {&server_group, &logging_group},
     .config = true,
     .run = verb_server,
 };
@@ -83,13 +84,6 @@ struct running {
     const char *verb;
     const struct server_guest *guest; // NULL: none
 };
-
-static void server_verb_log_stderr(void *ctx, enum log_level level, struct str record)
-{
-    (void)ctx;
-    (void)level;
-    (void)fwrite(record.p, 1, record.n, stderr);
-}
 
 // --- Starting ------------------------------------------------------------------------------------
 
@@ -407,6 +401,16 @@ static void name_addresses(struct running *r, uint16_t port)
     r->public_url = make_url(f, others, port);
 }
 
+// Another cluster of this machine has the port; the kubeconfig names the one that is taken instead.
+static int server_verb_listen_anywhere(struct running *r, uint16_t *ret_port, struct err *err)
+{
+    int ret = http_server_listen_tcp(r->http, STR("127.0.0.1:0"), ret_port, err);
+    if (ret == 0)
+        (void)fprintf(stderr, "dray %s: %s is in use; listening on port %u instead\n", r->verb,
+                      r->flags.listen, (unsigned)*ret_port);
+    return ret;
+}
+
 static int open_doors(struct running *r, struct err *err)
 {
     const struct server_flags *f = &r->flags;
@@ -422,6 +426,8 @@ static int open_doors(struct running *r, struct err *err)
     server_add_door(r->server, &r->door);
     uint16_t port = 0;
     int ret = http_server_listen_tcp(r->http, str_z(f->listen), &port, err);
+    if (ret == -EADDRINUSE && f->any_port)
+        ret = server_verb_listen_anywhere(r, &port, err);
     if (ret < 0)
         return ret;
     name_addresses(r, port);
@@ -591,9 +597,8 @@ int server_run(const char *verb, const struct server_guest *guest)
     struct running r = {.flags = server_flags, .verb = verb, .guest = guest};
     struct err err = {0};
     prepare_process();
-    log_configure(server_verb_log_stderr, NULL, LOG_FORMAT_TEXT, NULL);
     name_files(&r);
-    int ret = log_set_levels(str_z(r.flags.log_level), &err);
+    int ret = logging_start(LOG_FORMAT_TEXT, &err);
     if (ret == 0)
         ret = server_verb_start(&r, &err);
     if (ret == 0)

@@ -8,7 +8,6 @@
 struct server_flags server_flags = {.listen = "127.0.0.1:6443",
                                     .feature_gates = "",
                                     .runtime_config = "",
-                                    .log_level = "info",
                                     .database = {.max_bytes = INT64_C(2) << 30,
                                                  .namespace_percent = 50}};
 
@@ -128,8 +127,5 @@ static const struct cli_option server_options[] = {
     {"--history-events", NULL, "N", "keep this many superseded versions for watches and old lists",
      .number = &server_flags.history_events, .most = CLI_MOST},
     {"--bookmark-interval", NULL, "MS", .number = &server_flags.bookmark_ms, .most = CLI_MOST},
-    {"--log-level", NULL, "LEVELS",
-     "log error, warn, info (default) or debug; also by module: info,store=debug",
-     .text = &server_flags.log_level},
 };
 const struct cli_group server_group = CLI_GROUP("Server options", server_options);

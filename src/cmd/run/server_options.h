@@ -14,7 +14,6 @@ struct server_flags {
     const char *feature_gates;
     const char *runtime_config;
     const char *kubeconfig_out;
-    const char *log_level;
     const char *token_file;
     const char *authorization_mode;
     const char *disable_admission_plugins;
@@ -43,6 +42,7 @@ struct server_flags {
     bool kubelet_insecure;
     bool insecure_http;
     bool anonymous_auth;
+    bool any_port; // take another port of loopback if that of `listen` is in use
 };
 
 // What the options set, with defaults.

@@ -24,7 +24,7 @@
 #define END_NS      (10 * CLOCK_NS_PER_SEC) // between the request to end and the kill
 #define END_POLL_NS (10 * CLOCK_NS_PER_MS)
 
-enum { WORDS = 17, NODE_WORDS = 4 };
+enum { WORDS = 18, NODE_WORDS = 4 };
 
 struct sim_driver_keeper {
     struct exec *exec;
@@ -104,6 +104,7 @@ struct sim_driver_keeper *sim_driver_keep(struct exec *exec, const struct sim_dr
         arena_strf(a, "%s/cdi", d->data_dir).p,
         "--parent",
         arena_strf(a, "%d", (int)getpid()).p,
+        "--device-nodes",
         "--no-classes",
         "--no-shared",
         "--lease-namespace",

@@ -12,14 +12,15 @@
 
 #include "cmd/input.h"
 #include "cmd/run/agent_run.h"
+#include "cmd/run/logging.h"
 #include "cmd/run/process.h"
 #include "cmd/run/server_run.h"
+#include "cmd/up/up_card.h"
 #include "cmd/up/up_int.h"
 #include "cmd/up/up_storage.h"
 #include "cmd/verb.h"
 #include "ctl/ctl.h"
 #include "inproc/local.h"
-#include "net/address.h"
 #include "node/sim.h"
 #include "pki/certificate.h"
 #include "sched/sched.h"
@@ -71,48 +72,6 @@ static int apply_file(struct up *u, const char *path, struct err *err)
 
 // --- Starting ------------------------------------------------------------------------------------
 
-// up_is_reachable: from other machines, as far as a URL can tell.
-static bool up_is_reachable(const char *url)
-{
-    struct str host, port;
-    return address_split(str_z(strstr(url, "://") + 3), &host, &port) && !address_is_loopback(host);
-}
-
-// example_file is a claim to try: of the source tree, or of the package. NULL: neither is here.
-static const char *example_file(void)
-{
-    static const char *const places[] = {"examples/claim.yaml",
-                                         "/usr/share/doc/dray/examples/claim.yaml"};
-    for (size_t i = 0; i < array_len(places); i++)
-        if (access(places[i], R_OK) == 0)
-            return places[i];
-    return NULL;
-}
-
-static void show_card(const struct up *u)
-{
-    struct sim_stats s;
-    up_progress_end();
-    sim_nodes_stats(u->sim_nodes, &s);
-    printf("dray is up at %s\n\n  export KUBECONFIG=%s\n\n", u->host.url, u->host.kubeconfig);
-    if (s.nodes > 0)
-        printf(
-            "  %zu simulated node%s (%s) with %zu devices in %zu slice%s, %zu device class%s\n\n",
-            s.nodes, s.nodes == 1 ? "" : "s", u->asked.sim, s.devices, s.slices,
-            s.slices == 1 ? "" : "s", s.classes, s.classes == 1 ? "" : "es");
-    const char *example = example_file();
-    printf("Try:\n  dray get nodes,resourceslices\n");
-    if (s.nodes > 0 && example)
-        printf("  dray apply -f %s && dray get pods,resourceclaims\n", example);
-    printf("  dray why POD                  # why a pod waits, and what would help\n\n");
-    if (u->host.pki && up_is_reachable(u->host.public_url))
-        printf("Other machines join at %s; the command for them:\n"
-               "  dray token create --print-join-command\n\n",
-               u->host.public_url);
-    printf("Ctrl-C stops it; the same command continues later.\n");
-    (void)fflush(stdout);
-}
-
 // Everything is there. The start itself may take long turns: programs of the machine are probed.
 static void start_applying(void *arg)
 {
@@ -134,7 +93,9 @@ static void nodes_ready(void *arg, const struct err *failure)
     struct err err = {0};
     if (failure)
         (void)fprintf(stderr, "dray up: not all simulated nodes could be made: %s\n", failure->msg);
-    show_card(u);
+    up_progress_end();
+    up_card_show(u);
+    up_card_check_profiles(u);
     if (!u->asked.agent) {
         start_applying(u);
         return;
@@ -143,7 +104,7 @@ static void nodes_ready(void *arg, const struct err *failure)
                                        .node = u->asked.agent_name,
                                        .data_dir = server_flags.data_dir,
                                        .image_dir = u->asked.image_dir,
-                                       .devices = u->asked.sim,
+                                       .devices = u->profiles_len ? u->asked.sim : NULL,
                                        .loop = up_worker_loop(u->worker),
                                        .registered = start_applying,
                                        .arg = u};
@@ -215,9 +176,11 @@ static int list_profiles(void)
     return VERB_OK;
 }
 
+#define SIM_NONE "none"
+
 static int up_open_profiles(struct up *u, struct err *err)
 {
-    struct str rest = str_z(u->asked.sim);
+    struct str rest = strcmp(u->asked.sim, SIM_NONE) == 0 ? STR("") : str_z(u->asked.sim);
     while (rest.n > 0) {
         struct str one;
         str_cut(rest, ',', &one, &rest);
@@ -235,10 +198,10 @@ static int up_open_profiles(struct up *u, struct err *err)
 
 #define APPLY_MOST 64
 
-static struct up up_cluster = {.asked = {.sim = "example-gpu",
-                                         .policy_name = "pack",
+static struct up up_cluster = {.asked = {.policy_name = "pack",
                                          .controller_list = "*",
                                          .nodes = 3,
+                                         .job_run_time_ns = 10 * CLOCK_NS_PER_SEC,
                                          .terminated_pods = CTL_TERMINATED_PODS}};
 static struct up_request *const args = &up_cluster.asked;
 
@@ -256,17 +219,21 @@ static int up_take_agent(const struct cli_option *o, const char *value, struct e
 
 static const struct cli_option up_options[] = {
     {"--sim", NULL, "PROFILE[,PROFILE…]",
-     "simulate nodes of these profiles or YAML files; default example-gpu; 'list' shows the "
-     "profiles",
-     .text = &up_cluster.asked.sim},
+     "simulate nodes of these profiles or YAML files, or none; default example-gpu, with --agent "
+     "none; 'list' shows the profiles",
+     .text = &up_cluster.asked.sim, .names = "profiles"},
     {"--nodes", NULL, "N", "simulate this many nodes of each profile; default 3",
      .size = &up_cluster.asked.nodes, .most = 100000},
+    {"--sim-run-time", NULL, "TIME",
+     "let pods of Jobs on simulated nodes succeed after this time; default 10s, 0: never. The "
+     "annotation dray.dev/run-time of a pod precedes",
+     .duration_ns = &up_cluster.asked.job_run_time_ns, .most = 30 * 24 * 3600 * CLOCK_NS_PER_SEC},
     {"--apply", NULL, "FILE",
      "create the objects of a file when the cluster is ready, and report its pods; repeatable",
      .many = &up_cluster.asked.apply},
     {"--agent", NULL, "NAME",
-     "make this machine a node as well, whose pods run in containers and see the devices of --sim; "
-     "needs root, and crun or runc (see 'dray help agent')",
+     "make this machine a node, whose pods run in containers; with --sim they can get simulated "
+     "devices. Needs root, and crun or runc (see 'dray help agent')",
      .take = up_take_agent, .optional = true},
     {"--image-dir", NULL, "DIR", "read local images for --agent here",
      .text = &up_cluster.asked.image_dir, .needs = "--agent"},
@@ -289,6 +256,7 @@ const struct cli_verb up_verb = {
     .name = "up",
     .summary = "start a whole cluster with simulated nodes",
     .chapter = CLI_CLUSTER,
+    .everyday = true,
     .synopsis =
         "up [--sim PROFILE[,PROFILE…]] [--nodes N] [--apply FILE]… [--data-dir DIR] [OPTIONS]",
     .text = "Starts a cluster in this process: API server, scheduler, controllers, and simulated "
@@ -298,7 +266,7 @@ const struct cli_verb up_verb = {
             "where it stopped.",
     .examples = "dray up\ndray up --sim nvidia-a100-mig --nodes 1\ndray up --sim list\nsudo dray "
                 "up --agent",
-    .groups = {&up_group, &agent_machine_group, &server_group},
+    .groups = {&up_group, &agent_machine_group, &server_group, &logging_group},
     .config = true,
     .check = up_check,
     .run = verb_up,
@@ -308,6 +276,8 @@ static int up_check(struct err *err)
 {
     for (size_t i = 0; i < CTL_CONTROLLERS; i++)
         args->controllers[i] = true;
+    if (!args->sim)
+        args->sim = args->agent ? SIM_NONE : "example-gpu";
     (void)alloc_policy_parse(str_z(args->policy_name), &up_cluster.asked.policy);
     if (args->apply.n > APPLY_MOST)
         return err_set(err, ERR_INVALID, "--apply is given more than %d times", APPLY_MOST);
@@ -338,7 +308,11 @@ static int up_run(struct up *u)
     up_progress("opening %s", server_flags.data_dir);
     const struct server_guest guest = {
         .start = up_start, .stop = up_stop, .free = up_free, .arg = u};
-    return server_run("up", &guest);
+    server_flags.any_port = !cli_given("--listen");
+    int r = server_run("up", &guest);
+    if (r == VERB_OK)
+        up_card_show_end(u);
+    return r;
 }
 
 static int verb_up(void)

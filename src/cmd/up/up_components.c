@@ -4,6 +4,7 @@
 // then owned by it.
 #include <stdlib.h>
 
+#include "cmd/up/up_card.h"
 #include "cmd/up/up_int.h"
 #include "cmd/up/up_storage.h"
 #include "inproc/local.h"
@@ -119,10 +120,11 @@ static int up_start_nodes(struct up *u, struct exec *exec,
                                   .profiles = u->profiles,
                                   .profiles_len = u->profiles_len,
                                   .nodes = nodes,
+                                  .job_run_time_ns = u->asked.job_run_time_ns,
                                   .min_digits = up_count_digits(nodes ? nodes - 1 : 0),
                                   .ready = ready,
                                   .arg = u};
-    if (nodes)
+    if (all)
         up_progress("making %zu simulated node%s of %s", all, all == 1 ? "" : "s", u->asked.sim);
     u->sim_nodes = sim_nodes_new(&o);
     return sim_nodes_start(u->sim_nodes, err);
@@ -146,6 +148,7 @@ int up_start_components(struct up *u, void (*ready)(void *arg, const struct err 
 void up_stop_components(void *up)
 {
     struct up *u = up;
+    up_card_stop(u);
     up_watch_free(take_ptr(u->watch));
     up_agent_stop(u->real);
     sim_nodes_free(take_ptr(u->sim_nodes));

@@ -16,6 +16,7 @@
 struct up_request {
     const char *sim, *policy_name, *controller_list;
     size_t nodes;
+    int64_t job_run_time_ns; // on simulated nodes
     enum alloc_policy policy;
     int64_t binding_timeout_ns; // 0: the scheduler's own
     struct cli_texts apply;
@@ -40,6 +41,11 @@ struct up {
     struct sim_nodes *sim_nodes;
     struct up_watch *watch; // of the pods in files that were applied
     struct arena arena;
+    struct { // simulated nodes of an earlier start that are not asked for
+        struct client_watch *watch;
+        struct VEC(struct str) profiles;
+        size_t nodes;
+    } others;
     // Approves requests for certificates on the server's thread: it asks the server's authorizer.
     struct client *approver_client;
     struct ctl *approver;

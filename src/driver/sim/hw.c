@@ -377,6 +377,14 @@ static int hw_apply_fault(struct hw_driver *d, enum fault_kind failure,
     return 0;
 }
 
+// A node that reads and writes nothing, so that a container can see its device.
+static void hw_add_node(const struct hw_setting *s)
+{
+    cleanup_sbuf struct sbuf path = {0};
+    sbuf_addf(&path, "/dev/%s", s->allocated->device);
+    dray_device_node(s->out, s->index, path.p, "/dev/null", "rw");
+}
+
 int hw_prepare(void *arg, const struct dray_claim *claim, struct dray_outcome *out,
                struct dray_error *err)
 {
@@ -395,6 +403,8 @@ int hw_prepare(void *arg, const struct dray_claim *claim, struct dray_outcome *o
                           s.allocated->pool);
         else
             r = hw_set_up(d, s, err);
+        if (r == 0 && d->sim->o.device_nodes)
+            hw_add_node(&s);
     }
     dray_env(out, DRAY_ALL, "DRA_RESOURCE_DRIVER_NAME", d->name);
     return r;

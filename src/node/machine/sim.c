@@ -1,53 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Simulated nodes: creates classes, nodes and slices from profiles with bounded concurrency, then
-// plays kubelet for their pods by patching statuses.
+// Simulated nodes: creates classes, nodes and slices from profiles with bounded concurrency.
+// sim_pods.c runs their pods, sim_attach.c attaches their network devices.
 #include "node/sim.h"
 
 #include <stdlib.h>
 
-#include "base/list.h"
-#include "base/vec.h"
-#include "client/informer.h"
-#include "client/work.h"
-#include "codec/json_writer.h"
-#include "codec/rfc3339.h"
+#include "api/match/node.h"
+#include "api/match/taint.h"
+#include "node/machine/sim_int.h"
 
 #include "base/banned.h"
 
 // Writes under way at once while everything is made.
 enum { WRITES_MAX = 128 };
 
-enum { SOURCE_PODS };
+// --- Calls ---------------------------------------------------------------------------------------
 
-struct object_list VEC(struct api_object);
-
-struct sim_nodes {
-    struct sim_options options;
-    struct arena arena; // of all objects, until they are made
-    struct informer *pods;
-    struct work *work;
-    struct list calls;
-    struct object_list objects; // classes, then for each node the Node and its slices
-    size_t next;
-    size_t under_way;
-    size_t left;
-    struct sim_stats stats;
-    struct exec_timer ready; // calls options.ready when there is nothing to create
-    struct err first_error;
-    bool failed;
-    bool reported;
-};
-
-// A write of an object, or a step for a pod; the owner may be gone when it ends.
-struct sim_call {
-    struct list_node node;
-    struct sim_nodes *owner;
-    size_t index; // in objects
-    char *key;    // of a pod
-};
-
-static struct sim_call *sim_call_new(struct sim_nodes *s)
+struct sim_call *sim_call_new(struct sim_nodes *s)
 {
     struct sim_call *c = xcalloc(1, sizeof(*c));
     c->owner = s;
@@ -55,12 +25,33 @@ static struct sim_call *sim_call_new(struct sim_nodes *s)
     return c;
 }
 
-// sim_call_take ends a call; the owner, or NULL when it is gone.
-static struct sim_nodes *sim_call_take(struct sim_call *c)
+struct sim_nodes *sim_call_take(struct sim_call *c)
 {
     struct sim_nodes *s = list_linked(&c->node) ? c->owner : NULL;
     list_remove(&c->node);
     return s;
+}
+
+struct sim_call *sim_step_call(struct sim_nodes *s, struct work *work, struct str key)
+{
+    struct sim_call *c = sim_call_new(s);
+    c->work = work;
+    c->key = xstrndup(key.p, key.n);
+    return c;
+}
+
+void sim_on_step_done(void *arg, const struct client_answer *a)
+{
+    struct sim_call *c = arg;
+    struct sim_nodes *s = sim_call_take(c);
+    if (s && a->code == 0 && a->object)
+        work_after(c->work, str_z(c->key), 0, a->object->revision);
+    else if (s && (a->code == 0 || a->code == -ERR_NOT_FOUND))
+        work_done(c->work, str_z(c->key));
+    else if (s)
+        work_retry(c->work, str_z(c->key));
+    free(c->key);
+    free(c);
 }
 
 // --- Object creation -----------------------------------------------------------------------------
@@ -176,7 +167,7 @@ static void sim_create_more(struct sim_nodes *s)
 
 // --- Objects of the profiles ---------------------------------------------------------------------
 
-static const struct api_kind *sim_kind_of(const char *api_version, const char *kind)
+const struct api_kind *sim_kind_of(const char *api_version, const char *kind)
 {
     return api_kind_find(str_z(api_version), str_z(kind));
 }
@@ -184,6 +175,24 @@ static const struct api_kind *sim_kind_of(const char *api_version, const char *k
 static void sim_add_object(struct sim_nodes *s, const struct api_kind *kind, void *value)
 {
     vec_push(&s->objects, ((struct api_object){kind, value}));
+}
+
+// People must not mistake a simulated node for a machine: label, role and taint tell. The taint is
+// a preference only, so manifests run unmodified, and on machines where there are some.
+static void sim_mark_node(struct sim_nodes *s, struct api_node *node, struct str profile)
+{
+    struct api_str_map *labels = &node->metadata.labels;
+    struct api_taint_array *taints = &node->spec.taints;
+    struct api_taint *all = arena_array(&s->arena, struct api_taint, taints->n + 1);
+    for (size_t i = 0; i < taints->n; i++)
+        all[i] = taints->p[i];
+    all[taints->n] =
+        (struct api_taint){.key = STR(NODE_SIMULATED), .effect = STR(TAINT_PREFER_NO_SCHEDULE)};
+    *taints = (struct api_taint_array){all, taints->n + 1};
+    api_map_set(labels, &s->arena, STR("kubernetes.io/hostname"), node->metadata.name);
+    api_map_set(labels, &s->arena, STR("node-role.kubernetes.io/simulated"), STR(""));
+    api_map_set(labels, &s->arena, STR(NODE_SIMULATED), STR("true"));
+    api_map_set(labels, &s->arena, STR(NODE_PROFILE), profile);
 }
 
 static void sim_make_node_ready(struct sim_nodes *s, struct api_node *node)
@@ -199,23 +208,6 @@ static void sim_make_node_ready(struct sim_nodes *s, struct api_node *node)
         .last_transition_time = {.at = {.sec = now}, .set = true},
     };
     node->status.conditions = (struct api_node_condition_array){c, 1};
-    struct api_str_map *labels = &node->metadata.labels;
-    struct api_str_entry *all = arena_array(&s->arena, struct api_str_entry, labels->n + 1);
-    struct str host = STR("kubernetes.io/hostname");
-    size_t n = 0;
-    bool placed = false;
-    for (size_t i = 0; i < labels->n; i++) {
-        int order = str_cmp(labels->p[i].key, host);
-        if (order >= 0 && !placed) {
-            all[n++] = (struct api_str_entry){host, node->metadata.name};
-            placed = true;
-        }
-        if (order != 0)
-            all[n++] = labels->p[i];
-    }
-    if (!placed)
-        all[n++] = (struct api_str_entry){host, node->metadata.name};
-    *labels = (struct api_str_map){all, n};
 }
 
 static void add_slices(struct sim_nodes *s, const struct profile_objects *o)
@@ -224,6 +216,8 @@ static void add_slices(struct sim_nodes *s, const struct profile_objects *o)
         sim_add_object(s, sim_kind_of("resource.k8s.io/v1", "ResourceSlice"), o->slices[i]);
         s->stats.slices++;
         s->stats.devices += o->slices[i]->spec.devices.n;
+        for (size_t k = 0; k < o->slices[i]->spec.devices.n; k++)
+            s->attaches |= o->slices[i]->spec.devices.p[k].binding_conditions.n > 0;
     }
 }
 
@@ -250,6 +244,7 @@ static int sim_gather_objects(struct sim_nodes *s, struct err *err)
             if (r != 0)
                 return r;
             sim_make_node_ready(s, made_of.node);
+            sim_mark_node(s, made_of.node, name);
             sim_add_object(s, sim_kind_of("v1", "Node"), made_of.node);
             s->stats.nodes++;
             add_slices(s, &made_of);
@@ -258,9 +253,9 @@ static int sim_gather_objects(struct sim_nodes *s, struct err *err)
     return 0;
 }
 
-// --- Pods ----------------------------------------------------------------------------------------
+// --- What is simulated ---------------------------------------------------------------------------
 
-static bool is_simulated(const struct sim_nodes *s, struct str node)
+bool sim_is_simulated(const struct sim_nodes *s, struct str node)
 {
     for (size_t p = 0; p < s->options.profiles_len; p++) {
         struct str name = profile_name(s->options.profiles[p]);
@@ -270,136 +265,15 @@ static bool is_simulated(const struct sim_nodes *s, struct str node)
     return false;
 }
 
-static void sim_on_step_done(void *arg, const struct client_answer *a)
+bool sim_has_driver(const struct sim_nodes *s, struct str driver)
 {
-    struct sim_call *c = arg;
-    struct sim_nodes *s = sim_call_take(c);
-    if (s && a->code == 0 && a->object)
-        work_after(s->work, str_z(c->key), SOURCE_PODS, a->object->revision);
-    else if (s && (a->code == 0 || a->code == -ERR_NOT_FOUND))
-        work_done(s->work, str_z(c->key));
-    else if (s)
-        work_retry(s->work, str_z(c->key));
-    free(c->key);
-    free(c);
-}
-
-static struct sim_call *pod_call(struct sim_nodes *s, struct str key)
-{
-    struct sim_call *c = sim_call_new(s);
-    c->key = xstrndup(key.p, key.n);
-    return c;
-}
-
-static void sim_write_condition(struct json_writer *w, struct str type, struct str now)
-{
-    json_write_object_begin(w);
-    json_write_text(w, "type", type);
-    json_write_text(w, "status", STR("True"));
-    json_write_text(w, "lastTransitionTime", now);
-    json_write_object_end(w);
-}
-
-static void sim_write_containers(struct json_writer *w, const struct api_pod *pod, struct str now)
-{
-    json_write_array_begin(w);
-    for (size_t i = 0; i < pod->spec.containers.n; i++) {
-        const struct api_container *c = &pod->spec.containers.p[i];
-        json_write_object_begin(w);
-        json_write_text(w, "name", c->name);
-        json_write_text(w, "image", c->image);
-        json_write_text(w, "imageID", STR(""));
-        json_write_flag(w, "ready", true);
-        json_write_flag(w, "started", true);
-        json_write_number(w, "restartCount", 0);
-        json_write_object_in(w, "state");
-        json_write_object_in(w, "running");
-        json_write_text(w, "startedAt", now);
-        json_write_object_end(w);
-        json_write_object_end(w);
-        json_write_object_end(w);
+    for (size_t i = 0; i < s->objects.n; i++) {
+        const struct api_object *o = &s->objects.p[i];
+        if (str_eqz(o->kind->kind, "ResourceSlice") &&
+            str_eq(((const struct api_resource_slice *)o->value)->spec.driver, driver))
+            return true;
     }
-    json_write_array_end(w);
-}
-
-static void run_pod(struct sim_nodes *s, struct str key, const struct typed_object *o)
-{
-    static const struct str conditions[] = {STR_INIT("PodReadyToStartContainers"),
-                                            STR_INIT("Initialized"), STR_INIT("ContainersReady"),
-                                            STR_INIT("Ready")};
-    struct sbuf body = {0};
-    struct sbuf now = {0};
-    struct json_writer w = {.out = &body};
-    rfc3339_write_seconds((struct moment){.sec = exec_wall_ns(s->options.exec) / CLOCK_NS_PER_SEC},
-                          &now);
-    json_write_object_begin(&w);
-    json_write_object_in(&w, "metadata");
-    json_write_text(&w, "uid", o->meta->uid);
-    json_write_text(&w, "resourceVersion", o->meta->resource_version); // nothing newer is undone
-    json_write_object_end(&w);
-    json_write_object_in(&w, "status");
-    json_write_text(&w, "phase", STR("Running"));
-    json_write_text(&w, "startTime", sbuf_str(&now));
-    json_write_array_in(&w, "conditions");
-    for (size_t i = 0; i < array_len(conditions); i++)
-        sim_write_condition(&w, conditions[i], sbuf_str(&now));
-    json_write_array_end(&w);
-    json_write_key(&w, STR("containerStatuses"));
-    sim_write_containers(&w, o->object.value, sbuf_str(&now));
-    json_write_object_end(&w);
-    json_write_object_end(&w);
-    const struct client_key at = {o->object.kind, o->meta->namespace, o->meta->name};
-    const struct client_write how = {.subresource = STR("status")};
-    client_patch(s->options.client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&body), &how,
-                 sim_on_step_done, pod_call(s, key));
-    sbuf_done(&now);
-    sbuf_done(&body);
-}
-
-static void stop_pod(struct sim_nodes *s, struct str key, const struct typed_object *o)
-{
-    const struct client_key at = {o->object.kind, o->meta->namespace, o->meta->name};
-    struct api_preconditions same = {.uid = o->meta->uid, .has_uid = true};
-    const struct api_delete_options now = {
-        .preconditions = &same, .grace_period_seconds = 0, .has_grace_period_seconds = true};
-    client_delete(s->options.client, &at, &now, sim_on_step_done, pod_call(s, key));
-}
-
-static void sim_step_pod(void *arg, struct str key)
-{
-    struct sim_nodes *s = arg;
-    struct str namespace;
-    struct str name;
-    str_cut(key, '/', &namespace, &name);
-    const struct typed_object *o = informer_get(s->pods, namespace, name);
-    const struct api_pod *pod = o ? o->object.value : NULL;
-    if (!pod || !is_simulated(s, pod->spec.node_name))
-        work_done(s->work, key);
-    else if (pod->metadata.deletion_timestamp.set)
-        stop_pod(s, key, o);
-    else if (str_eq(pod->status.phase, STR("Pending")))
-        run_pod(s, key, o);
-    else
-        work_done(s->work, key);
-}
-
-static void sim_on_pod_changed(void *arg, const struct typed_object *before,
-                               const struct typed_object *after)
-{
-    struct sim_nodes *s = arg;
-    (void)before;
-    if (!after || ((const struct api_pod *)after->object.value)->spec.node_name.n == 0)
-        return;
-    struct sbuf key = {0};
-    sbuf_addf(&key, "%.*s/%.*s", STR_ARG(after->meta->namespace), STR_ARG(after->meta->name));
-    work_add(s->work, sbuf_str(&key));
-    sbuf_done(&key);
-}
-
-static void pods_progress(void *arg, uint64_t revision)
-{
-    struct sim_nodes *s = arg;
-    work_seen(s->work, SOURCE_PODS, revision);
+    return false;
 }
 
 // --- Lifecycle -----------------------------------------------------------------------------------
@@ -417,12 +291,8 @@ struct sim_nodes *sim_nodes_new(const struct sim_options *options)
     s->options = *options;
     s->ready = (struct exec_timer){.fn = sim_report_ready, .arg = s};
     list_init(&s->calls);
-    s->work = work_new(options->exec, NULL, sim_step_pod, s);
-    const struct informer_options o = {.client = options->client, .kind = sim_kind_of("v1", "Pod")};
-    s->pods = informer_new(&o);
-    const struct informer_handler h = {
-        .changed = sim_on_pod_changed, .progress = pods_progress, .arg = s};
-    informer_add_handler(s->pods, &h);
+    sim_pods_new(s);
+    sim_attach_new(s);
     return s;
 }
 
@@ -433,6 +303,8 @@ int sim_nodes_start(struct sim_nodes *s, struct err *err)
         return r;
     s->left = s->objects.n;
     informer_start(s->pods);
+    if (s->attaches)
+        informer_start(s->claims);
     if (s->left == 0) {
         s->reported = true;
         exec_timer_start(s->options.exec, &s->ready, 0);
@@ -448,8 +320,10 @@ void sim_nodes_free(struct sim_nodes *s)
     while (list_pop_front(&s->calls))
         ;
     exec_timer_stop(s->options.exec, &s->ready);
-    work_free(s->work);
+    work_free(s->pod_work);
+    work_free(s->claim_work);
     informer_free(s->pods);
+    informer_free(s->claims);
     arena_done(&s->arena);
     vec_done(&s->objects);
     free(s);

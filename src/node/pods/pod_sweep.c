@@ -9,8 +9,8 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "node/runtime/runtime_job.h"
 #include "node/volume/volume.h"
-#include "os/fault.h"
 
 #include "base/banned.h"
 
@@ -18,20 +18,13 @@ static struct log_module log_mod = LOG_MODULE("pods");
 
 #define ORPHAN_GRACE_NS (2 * CLOCK_NS_PER_SEC)
 
-enum op { OP_CONTAINER_STOP, OP_CONTAINER_REMOVE, OP_POD_STOP, OP_POD_REMOVE };
-
-struct todo {
-    enum op op;
-    char *id;
-};
-
 struct sweep {
     struct list_node node; // in the pods' calls
     struct pods *owner;
     char *uid;
     enum sweep_what what;
     int64_t grace_ns;
-    struct VEC(struct todo) todo;
+    struct runtime_jobs todo;
     size_t next;
     struct err first;
     runtime_done_fn done;
@@ -40,9 +33,7 @@ struct sweep {
 
 static void pod_sweep_free(struct sweep *s)
 {
-    vec_foreach(&s->todo, t)
-        free(t->id);
-    vec_done(&s->todo);
+    runtime_jobs_done(&s->todo);
     free(s->uid);
     free(s);
 }
@@ -72,8 +63,6 @@ static void pod_sweep_on_done(void *arg, int code, const struct err *err)
 
 static void pod_sweep_next(struct sweep *s)
 {
-    static const char *const names[] = {"container_stop", "container_remove", "pod_stop",
-                                        "pod_remove"};
     struct runtime *r = s->owner->options.runtime;
     if (s->next == s->todo.n) {
         struct sweep over = *s;
@@ -82,27 +71,7 @@ static void pod_sweep_next(struct sweep *s)
         pod_sweep_free(s);
         return;
     }
-    const struct todo *t = &s->todo.p[s->next];
-    fault_point(names[t->op]);
-    switch (t->op) {
-    case OP_CONTAINER_STOP:
-        r->ops->container_stop(r, str_z(t->id), s->grace_ns, pod_sweep_on_done, s);
-        break;
-    case OP_CONTAINER_REMOVE:
-        r->ops->container_remove(r, str_z(t->id), pod_sweep_on_done, s);
-        break;
-    case OP_POD_STOP:
-        r->ops->pod_stop(r, str_z(t->id), pod_sweep_on_done, s);
-        break;
-    case OP_POD_REMOVE:
-        r->ops->pod_remove(r, str_z(t->id), pod_sweep_on_done, s);
-        break;
-    }
-}
-
-static void pod_sweep_add_job(struct sweep *s, enum op op, struct str id)
-{
-    vec_push(&s->todo, ((struct todo){op, xstrndup(id.p, id.n)}));
+    runtime_job_run(r, &s->todo.p[s->next], s->grace_ns, pod_sweep_on_done, s);
 }
 
 static void pod_sweep_on_list(void *arg, const struct runtime_list *all)
@@ -112,22 +81,7 @@ static void pod_sweep_on_list(void *arg, const struct runtime_list *all)
         pod_sweep_cancel(s);
         return;
     }
-    for (size_t i = 0; s->what == SWEEP_REMOVE && i < all->containers_len; i++) {
-        const struct runtime_container_status *c = &all->containers[i];
-        if (!str_eqz(c->pod_uid, s->uid))
-            continue;
-        if (c->state != RUNTIME_EXITED)
-            pod_sweep_add_job(s, OP_CONTAINER_STOP, c->id);
-        pod_sweep_add_job(s, OP_CONTAINER_REMOVE, c->id);
-    }
-    for (size_t i = 0; i < all->pods_len; i++) {
-        const struct runtime_pod_status *p = &all->pods[i];
-        if (!str_eqz(p->uid, s->uid))
-            continue;
-        pod_sweep_add_job(s, OP_POD_STOP, p->id);
-        if (s->what == SWEEP_REMOVE)
-            pod_sweep_add_job(s, OP_POD_REMOVE, p->id);
-    }
+    runtime_jobs_collect(&s->todo, all, str_z(s->uid), s->what == SWEEP_REMOVE);
     pod_sweep_next(s);
 }
 

@@ -48,6 +48,17 @@ bool sched_synced(const struct sched *s)
     return sched_is_listed(s) && (!s->volumes.informers[0] || volumes_known(s));
 }
 
+bool sched_is_forbidden(const struct sched *s)
+{
+    return s->watch.forbidden;
+}
+
+static void sched_on_refused(void *arg, int code)
+{
+    struct sched *s = arg;
+    s->watch.forbidden |= code == -ERR_FORBIDDEN;
+}
+
 // Everything is known, and it is this scheduler's turn to act on it.
 static bool sched_is_acting(const struct sched *s)
 {
@@ -710,6 +721,7 @@ void sched_start(struct sched *s)
         informer_add_handler(s->watch.informers[w],
                              &(struct informer_handler){.changed = changed[w],
                                                         .synced = sched_on_synced,
+                                                        .refused = sched_on_refused,
                                                         .progress = w == WATCH_CLAIMS
                                                                         ? claims_came_to
                                                                     : w == WATCH_PODS ? pods_came_to

@@ -75,6 +75,7 @@ struct sched_watch {
     struct informer *informers[WATCHES];
     size_t n;
     size_t synced;
+    bool forbidden;          // the server does not let us list a kind
     size_t special_by_owner; // index of claims for extended resources, by UID of the pod
 };
 

@@ -260,22 +260,6 @@ bool dra_has_conditions(const struct api_allocation_result *allocation)
     return false;
 }
 
-static const struct api_condition *device_condition(
-    const struct api_resource_claim *claim, const struct api_device_request_allocation_result *r,
-    struct str type)
-{
-    for (size_t i = 0; i < claim->status.devices.n; i++) {
-        const struct api_allocated_device_status *d = &claim->status.devices.p[i];
-        if (!str_eq(d->driver, r->driver) || !str_eq(d->pool, r->pool) ||
-            !str_eq(d->device, r->device))
-            continue;
-        for (size_t k = 0; k < d->conditions.n; k++)
-            if (str_eq(d->conditions.p[k].type, type))
-                return &d->conditions.p[k];
-    }
-    return NULL;
-}
-
 static bool dra_condition_is_true(const struct api_condition *c)
 {
     return c && str_eqz(c->status, "True");
@@ -291,10 +275,11 @@ const struct api_device_request_allocation_result *dra_unready(
         const struct api_device_request_allocation_result *r = &all->p[i];
         for (size_t k = 0; k < r->binding_failure_conditions.n; k++)
             if (dra_condition_is_true(
-                    device_condition(claim, r, r->binding_failure_conditions.p[k])))
+                    claim_device_condition(claim, r, r->binding_failure_conditions.p[k])))
                 return r;
         for (size_t k = 0; k < r->binding_conditions.n && !late; k++)
-            if (!dra_condition_is_true(device_condition(claim, r, r->binding_conditions.p[k])))
+            if (!dra_condition_is_true(
+                    claim_device_condition(claim, r, r->binding_conditions.p[k])))
                 late = r;
     }
     return late;
@@ -317,7 +302,7 @@ enum binding_state dra_binding_state(const struct sched *s, const struct api_res
         const struct api_device_request_allocation_result *r = &a->devices.results.p[i];
         for (size_t k = 0; k < r->binding_failure_conditions.n; k++) {
             const struct api_condition *c =
-                device_condition(claim, r, r->binding_failure_conditions.p[k]);
+                claim_device_condition(claim, r, r->binding_failure_conditions.p[k]);
             if (!dra_condition_is_true(c))
                 continue;
             if (why)
@@ -328,7 +313,8 @@ enum binding_state dra_binding_state(const struct sched *s, const struct api_res
             return BINDING_FAILED;
         }
         for (size_t k = 0; k < r->binding_conditions.n; k++)
-            ready &= dra_condition_is_true(device_condition(claim, r, r->binding_conditions.p[k]));
+            ready &=
+                dra_condition_is_true(claim_device_condition(claim, r, r->binding_conditions.p[k]));
     }
     if (ready)
         return BINDING_READY;

@@ -3,6 +3,7 @@
 // From a pod to its node's endpoint: which address and port, which containers the pod has.
 #include "server/http/node.h"
 
+#include "api/match/node.h"
 #include "api/status.h"
 #include "server/http/server_int.h"
 
@@ -109,6 +110,17 @@ static const void *node_find_object(struct exchange *ex, const char *kind, struc
     return registry_decode(o, k, &ex->arena, &typed, err) < 0 ? NULL : typed.value;
 }
 
+static void node_answer_simulated(struct exchange *ex, struct str name)
+{
+    answer_status(ex, api_status_bad_request(
+                          &ex->arena,
+                          arena_strf(&ex->arena,
+                                     "node %.*s is simulated: nothing runs there, so pod %.*s has "
+                                     "no logs and takes no commands; pods run on machines that "
+                                     "'dray up --agent', 'dray agent' or 'dray join' make nodes",
+                                     STR_ARG(name), STR_ARG(ex->route.name))));
+}
+
 static bool locate_node(struct exchange *ex, struct str name, struct node_location *ret)
 {
     struct err err = {0};
@@ -131,6 +143,10 @@ static bool locate_node(struct exchange *ex, struct str name, struct node_locati
                                                         "the address of node %.*s is neither an IP "
                                                         "address nor a host's name",
                                                         STR_ARG(name))));
+        return false;
+    }
+    if (node_is_simulated(node)) {
+        node_answer_simulated(ex, name);
         return false;
     }
     answer_status(ex, api_status_unknown(
