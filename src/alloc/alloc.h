@@ -441,8 +441,8 @@ struct alloc_remedies {
 void alloc_remedies_find(struct alloc_report *r, struct alloc_solver *s,
                          struct alloc_remedies *ret);
 
-// alloc_remedies_ask does the same on given views, with changes that the caller suggests. The result
-// lives in arena.
+// alloc_remedies_ask does the same on given views, with changes that the caller suggests. The
+// result lives in arena.
 struct alloc_remedy_ask {
     const struct alloc_view *const *views; // the first REMEDY_VIEWS_MAX count
     size_t views_len;

@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 
 #include "cmd/devices/device_verb.h"
-#include "cmd/devices/why_show.h"
 #include "cmd/input.h"
 #include "cmd/verb.h"
+#include "cmd/why/why_show.h"
 #include "view/text.h"
 
 #include "base/banned.h"

@@ -47,7 +47,7 @@ static struct str patch_of(struct life *l, const char *op, struct str path, stru
     return arena_str(&l->arena, sbuf_str(&b));
 }
 
-static struct str quoted(struct life *l, struct str s)
+static struct str image_quote_text(struct life *l, struct str s)
 {
     cleanup_sbuf struct sbuf b = {0};
     sbuf_add_json_str(&b, s, false);
@@ -115,8 +115,9 @@ static void blame_image(struct life *l, const struct life_container *c, struct s
         life_add_remedy(l, &policy, "let the node pull it: imagePullPolicy IfNotPresent");
     }
     if (near.n) {
-        struct life_fix rename = life_fix_pod(
-            l, "image", patch_of(l, "replace", container_path(l, c, "/image"), quoted(l, near)));
+        struct life_fix rename = life_fix_pod(l, "image",
+                                              patch_of(l, "replace", container_path(l, c, "/image"),
+                                                       image_quote_text(l, near)));
         life_add_remedy(l, &rename, "did you mean image %.*s, which runs in this namespace?",
                         STR_ARG(near));
     }

@@ -289,7 +289,7 @@ static const yyjson_val *claim_of_entry(struct life *l, struct str entry, struct
 }
 
 // A driver that refuses may refuse what the claim's configuration says.
-static void add_config(struct life *l, const yyjson_val *entry, const yyjson_val *claim)
+static void claim_add_config(struct life *l, const yyjson_val *entry, const yyjson_val *claim)
 {
     const yyjson_val *config = life_list(claim, "spec.devices.config");
     struct str template = json_get_str(entry, "resourceClaimTemplateName");
@@ -332,7 +332,7 @@ bool life_of_claims(struct life *l)
             struct json_doc claim = {0};
             const yyjson_val *c = claim_of_entry(l, json_get_str(x, "name"), &claim);
             if (c)
-                add_config(l, x, c);
+                claim_add_config(l, x, c);
             json_doc_done(&claim);
         }
     struct life_fix fix = {.kind = "startDriver", .action = "manual", .admin = true};

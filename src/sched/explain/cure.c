@@ -151,8 +151,8 @@ void cure_refresh(struct trial *t)
     cluster_ports_of_pod(&t->pod);
 }
 
-static void trial_begin(struct trial *t, struct sched *s, struct cures *out,
-                        const struct sched_pod *p, struct sched_node *n)
+static void trial_copy_pod(struct trial *t, struct sched *s, struct cures *out,
+                           const struct sched_pod *p, struct sched_node *n)
 {
     *t = (struct trial){.s = s, .out = out, .original = p, .pod = *p, .node = n, .real = n->api};
     t->pod.needs = NULL;
@@ -444,7 +444,7 @@ static void cures_of_class(struct sched *s, struct sched_pod *p, struct cures *o
         struct trial t;
         struct attempt whole = {.s = s, .open = claims, .open_len = n};
         asked++;
-        trial_begin(&t, s, out, p, node);
+        trial_copy_pod(&t, s, out, p, node);
         cure_devices(&t, &whole);
         trial_end(&t);
     }
@@ -463,7 +463,7 @@ static void cures_try(struct sched *s, struct sched_pod *p, const struct survey_
     for (size_t i = 0; i < n && !m->refused; i++)
         for (int others = 0; others < (nodes[i].mask ? 2 : 1); others++) {
             struct trial t;
-            trial_begin(&t, s, ret, p, nodes[i].node);
+            trial_copy_pod(&t, s, ret, p, nodes[i].node);
             t.others = others;
             t.devices = nodes[i].devices;
             trial_run(&t);

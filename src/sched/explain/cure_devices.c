@@ -194,7 +194,7 @@ static size_t weight_of_change(const struct trial *t, const struct alloc_change 
 // --- Changes -------------------------------------------------------------------------------------
 
 // The pods that use a claim, in words.
-static void add_users(struct sbuf *out, const struct api_resource_claim *claim)
+static void holder_add_users(struct sbuf *out, const struct api_resource_claim *claim)
 {
     size_t n = claim ? claim->status.reserved_for.n : 0;
     for (size_t i = 0; i < n && i < 3; i++)
@@ -213,7 +213,7 @@ static bool add_holder(struct trial *t, const struct alloc_change *c)
     cleanup_sbuf struct sbuf users = {0};
     if (!str_cut(c->what, '/', &namespace, &name))
         return false;
-    add_users(&users, claims_api(claims_find(&t->s->claims, namespace, name)));
+    holder_add_users(&users, claims_api(claims_find(&t->s->claims, namespace, name)));
     struct cure_change *x =
         cure_add(t, alloc_change_word(c->kind), weight_of_change(t, c), "claim %.*s gone%.*s",
                  STR_ARG(c->what), STR_ARG(sbuf_str(&users)));

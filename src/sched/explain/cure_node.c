@@ -126,10 +126,11 @@ static void cure_tolerate(struct trial *t, const struct api_taint *x)
     struct api_toleration *p = arena_array(&t->arena, struct api_toleration, all->n + 1);
     if (all->n)
         memcpy(p, all->p, all->n * sizeof(*p));
-    p[all->n] = (struct api_toleration){.key = x->key,
-                                        .operator= x->value.n ? STR("Equal") : STR("Exists"),
-                                        .value = x->value,
-                                        .effect = x->effect};
+    p[all->n] =
+        (struct api_toleration){.key = x->key,
+                                .operator= x->value.n ? STR("Equal") : STR(TOLERATION_EXISTS),
+                                .value = x->value,
+                                .effect = x->effect};
     *all = (struct api_toleration_array){p, all->n + 1};
 }
 
@@ -143,7 +144,7 @@ static bool step_tolerate(struct trial *t, const struct api_taint *x)
         return false;
     sbuf_addz(&patch, "[{\"op\":\"add\",\"path\":\"/spec/tolerations/-\",\"value\":{\"key\":");
     sbuf_add_json_str(&patch, x->key, false);
-    sbuf_addf(&patch, ",\"operator\":\"%s\"", x->value.n ? "Equal" : "Exists");
+    sbuf_addf(&patch, ",\"operator\":\"%s\"", x->value.n ? "Equal" : TOLERATION_EXISTS);
     if (x->value.n) {
         sbuf_addz(&patch, ",\"value\":");
         sbuf_add_json_str(&patch, x->value, false);
@@ -243,7 +244,7 @@ static bool step_label(struct trial *t, struct str key, struct str value)
         p[n] = labels->p[n];
         n++;
     }
-    size_t rest = n < labels->n && str_eq(labels->p[n].key, key) ? n + 1 : n;
+    size_t rest = api_map_find(labels, key) ? n + 1 : n; // it takes the old one's place
     p[n] = (struct api_str_entry){.key = key, .value = value};
     for (size_t i = rest; i < labels->n; i++)
         p[n + 1 + i - rest] = labels->p[i];

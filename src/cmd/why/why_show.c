@@ -2,7 +2,7 @@
 //
 // A scheduler's explanation of a pod or claim, for people: the cause in the first line, then what
 // would help, then the nodes.
-#include "cmd/devices/why_show.h"
+#include "cmd/why/why_show.h"
 
 #include "base/banned.h"
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reading objects for explanations: the cluster of the question, a pod's life, events about claims.
-#include "cmd/devices/why_object.h"
+#include "cmd/why/why_object.h"
 
 #include <time.h>
 #include <unistd.h>
 
 #include "cmd/common.h"
-#include "cmd/devices/why_show.h"
 #include "cmd/local.h"
+#include "cmd/why/why_show.h"
 #include "codec/json_writer.h"
 #include "plan/life.h"
 

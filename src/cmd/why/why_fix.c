@@ -2,15 +2,15 @@
 //
 // Carrying out a remedy. A remedy is changes of objects; objects whose fields cannot change are
 // deleted and created again, pods of a controller are changed in its template.
-#include "cmd/devices/why_fix.h"
+#include "cmd/why/why_fix.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
 #include "cmd/common.h"
-#include "cmd/devices/why_step.h"
 #include "cmd/objects/objects.h"
 #include "cmd/verb.h"
+#include "cmd/why/why_step.h"
 
 #include "base/banned.h"
 

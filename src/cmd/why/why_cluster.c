@@ -2,7 +2,7 @@
 //
 // dray why on a running cluster: asks its scheduler, or looks at it as a scheduler would, and shows
 // the answer.
-#include "cmd/devices/why_cluster.h"
+#include "cmd/why/why_cluster.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -10,12 +10,12 @@
 
 #include "cmd/cluster.h"
 #include "cmd/common.h"
-#include "cmd/devices/why_fix.h"
-#include "cmd/devices/why_limited.h"
-#include "cmd/devices/why_object.h"
-#include "cmd/devices/why_show.h"
 #include "cmd/local.h"
 #include "cmd/verb.h"
+#include "cmd/why/why_fix.h"
+#include "cmd/why/why_limited.h"
+#include "cmd/why/why_object.h"
+#include "cmd/why/why_show.h"
 #include "codec/json.h"
 #include "sched/sched.h"
 #include "view/term.h"

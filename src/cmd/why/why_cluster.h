@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // dray why on a running cluster.
-#ifndef CMD_DEVICES_WHY_CLUSTER_H
-#define CMD_DEVICES_WHY_CLUSTER_H
+#ifndef CMD_WHY_WHY_CLUSTER_H
+#define CMD_WHY_WHY_CLUSTER_H
 
 #include <stdbool.h>
 

@@ -9,8 +9,8 @@
 #include "base/mem.h"
 #include "cmd/common.h"
 #include "cmd/devices/plan_args.h"
-#include "cmd/devices/why_cluster.h"
 #include "cmd/verb.h"
+#include "cmd/why/why_cluster.h"
 
 #include "base/banned.h"
 

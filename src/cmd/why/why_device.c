@@ -2,7 +2,7 @@
 //
 // Why a device cannot be had: held, tainted, of a pool that does not count, in parts elsewhere.
 #include "cmd/devices/device_verb.h"
-#include "cmd/devices/why_object.h"
+#include "cmd/why/why_object.h"
 #include "codec/json_writer.h"
 
 #include "base/banned.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Explanations of what is not the scheduler's matter: pods on nodes, workloads, nodes, devices.
-#ifndef CMD_DEVICES_WHY_OBJECT_H
-#define CMD_DEVICES_WHY_OBJECT_H
+#ifndef CMD_WHY_WHY_OBJECT_H
+#define CMD_WHY_WHY_OBJECT_H
 
 #include "base/arena.h"
 #include "cmd/cluster.h"
-#include "cmd/devices/why_cluster.h"
+#include "cmd/why/why_cluster.h"
 #include "codec/json.h"
 
 // Where objects are read. Zeroed but for question, it is closed.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A scheduler's explanation of a pod or claim, for people.
-#ifndef CMD_DEVICES_WHY_SHOW_H
-#define CMD_DEVICES_WHY_SHOW_H
+#ifndef CMD_WHY_WHY_SHOW_H
+#define CMD_WHY_WHY_SHOW_H
 
 #include <stdbool.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The requests that a remedy consists of.
-#ifndef CMD_DEVICES_WHY_STEP_H
-#define CMD_DEVICES_WHY_STEP_H
+#ifndef CMD_WHY_WHY_STEP_H
+#define CMD_WHY_WHY_STEP_H
 
 #include "base/arena.h"
 #include "base/vec.h"

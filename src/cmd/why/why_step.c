@@ -3,13 +3,13 @@
 // Requests for a remedy. Nodes and controllers are patched. Claims, templates and most fields of
 // pods cannot change: those objects are deleted and created again. A pod of a controller is changed
 // in the controller's template.
-#include "cmd/devices/why_step.h"
+#include "cmd/why/why_step.h"
 
 #include <stdio.h>
 
 #include "api/patch.h"
-#include "cmd/devices/why_fix.h"
 #include "cmd/objects/objects.h"
+#include "cmd/why/why_fix.h"
 #include "codec/json_writer.h"
 
 #include "base/banned.h"
@@ -473,10 +473,27 @@ static int plan_change(struct why_plan *p, const yyjson_val *change, struct err 
     return plan_object(p, change, action, err);
 }
 
+// Claims are made of a template once, for a new pod: the pod of the explanation, or those of a
+// workload that do not run.
+static int plan_pods_again(struct why_plan *p, struct err *err)
+{
+    const yyjson_val *stuck = objects_list(p->explanation, "stuckPods");
+    struct str namespace, name;
+    int r = 0;
+    if (!str_cut(json_get_str(p->explanation, "name"), '/', &namespace, &name))
+        return 0;
+    if (stuck)
+        json_arr_foreach(stuck, pod)
+            r = r < 0 ? r : plan_pod(p, namespace, json_str(pod), NULL, false, err);
+    else if (str_eqz(json_get_str(p->explanation, "kind"), "Pod"))
+        r = plan_pod(p, namespace, name, NULL, false, err);
+    return r;
+}
+
 int why_plan_make(struct why_plan *p, const yyjson_val *remedy, struct err *err)
 {
     const yyjson_val *changes = objects_list(remedy, "changes");
-    struct str namespace = {0}, name = {0}, key = json_get_str(p->explanation, "name");
+    struct str namespace = {0}, name = {0};
     cleanup_json_doc struct json_doc patches = {0};
     cleanup_sbuf struct sbuf text = {0};
     bool pod = false, force = false;
@@ -489,11 +506,8 @@ int why_plan_make(struct why_plan *p, const yyjson_val *remedy, struct err *err)
     const yyjson_val *patch = pod ? pod_patches(changes, &patches, &text, err) : NULL;
     if (r == 0 && pod)
         r = patch ? plan_pod(p, namespace, name, patch, force, err) : -ERR_INTERNAL;
-    // Claims are made of a template once, for a new pod.
-    if (r == 0 && p->pod_again && !p->pod_made &&
-        str_eqz(json_get_str(p->explanation, "kind"), "Pod") &&
-        str_cut(key, '/', &namespace, &name))
-        r = plan_pod(p, namespace, name, NULL, false, err);
+    if (r == 0 && p->pod_again && !p->pod_made)
+        r = plan_pods_again(p, err);
     return r;
 }
 
@@ -504,7 +518,7 @@ void why_plan_done(struct why_plan *p)
 
 // --- Requests ------------------------------------------------------------------------------------
 
-static int wait_gone(struct why_plan *p, const struct why_step *s, struct err *err)
+static int step_await_gone(struct why_plan *p, const struct why_step *s, struct err *err)
 {
     for (int i = 0; i < GONE_TRIES; i++) {
         cleanup_sbuf struct sbuf body = {0};
@@ -536,7 +550,7 @@ int why_plan_run(struct why_plan *p, struct err *err)
         int r = cluster_request(p->c, q, &answer, err);
         if (r < 0)
             return err_wrap(err, "%.*s", STR_ARG(s->text));
-        if (s->path.n && (r = wait_gone(p, s, err)) < 0)
+        if (s->path.n && (r = step_await_gone(p, s, err)) < 0)
             return r;
     }
     return 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // dray why --fix: carries out a remedy of an explanation.
-#ifndef CMD_DEVICES_WHY_FIX_H
-#define CMD_DEVICES_WHY_FIX_H
+#ifndef CMD_WHY_WHY_FIX_H
+#define CMD_WHY_WHY_FIX_H
 
 #include <stdbool.h>
 

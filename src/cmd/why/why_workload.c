@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Why a workload does not run: the first of its pods that does not, or why it has no pods.
-#include "cmd/devices/why_fix.h"
-#include "cmd/devices/why_object.h"
 #include "cmd/objects/objects.h"
+#include "cmd/why/why_fix.h"
+#include "cmd/why/why_object.h"
 #include "codec/json_writer.h"
 
 #include "base/banned.h"
@@ -259,7 +259,13 @@ static int workload_add_pod(struct workload *w, struct json_writer *out, struct 
         json_write_key(out, str_z(taken[i]));
         json_write_value(out, v);
     }
-    json_write_text(out, "pod", json_get_str(doc.root, "name"));
+    json_write_array_in(out, "stuckPods");
+    const yyjson_val *items = objects_list(w->pods.root, "items");
+    if (items)
+        json_arr_foreach(items, p)
+            if (workload_has_pod(w, p) && !pod_is_good(p))
+                json_write_str(out, objects_text(p, "metadata.name"));
+    json_write_array_end(out);
     return 0;
 }
 

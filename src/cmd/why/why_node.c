@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Why a node takes no pods, and what would help.
-#include "cmd/devices/why_object.h"
+#include "api/match/taint.h"
 #include "cmd/objects/objects.h"
+#include "cmd/why/why_object.h"
 #include "codec/json_writer.h"
 
 #include "base/banned.h"
@@ -87,7 +88,7 @@ static void node_look_at_taints(struct node_look *n)
         struct str key = json_get_str(t, "key"), effect = json_get_str(t, "effect");
         size_t at = i++;
         cleanup_sbuf struct sbuf line = {0}, patch = {0}, command = {0}, text = {0};
-        if (str_eqz(effect, "PreferNoSchedule") || str_starts(key, STR("node.kubernetes.io/")))
+        if (taint_is_soft(effect) || str_starts(key, STR("node.kubernetes.io/")))
             continue;
         sbuf_addf(&line, "it has taint %.*s%s%.*s:%.*s", STR_ARG(key),
                   json_get_str(t, "value").n ? "=" : "", STR_ARG(json_get_str(t, "value")),
