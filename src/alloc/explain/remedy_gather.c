@@ -110,8 +110,10 @@ static void add_counts(struct remedy_search *r, struct about a, const struct all
     int64_t most = count - 1;
     if (f->all)
         count = most = (int64_t)f->usable; // as many as can be had instead of all
-    if ((int64_t)f->usable < most)
-        most = (int64_t)f->usable;
+    // Where none is usable, fewer may help together with another change.
+    int64_t have = (int64_t)(f->usable ? f->usable : f->published - f->class_refused);
+    if (have < most)
+        most = have;
     for (int64_t to = most; to > 0; to--) {
         struct candidate c =
             for_request(ALLOC_CHANGE_COUNT, a, WEIGHT_COUNT + (size_t)(count - to));

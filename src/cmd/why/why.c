@@ -42,7 +42,7 @@ static const struct cli_group why_group = CLI_GROUP("Options", why_options);
 
 const struct cli_verb why_verb = {
     .name = "why",
-    .summary = "explain why something waits or does not run and what would help",
+    .summary = "explain why something does not run and what would help",
     .chapter = CLI_PLANNING,
     .everyday = true,
     .synopsis = "why [KIND/][NAMESPACE/]NAME [OPTIONS]\n"

@@ -324,6 +324,7 @@ void advice_report(struct advice *t, const struct attempt *a, struct alloc_repor
 {
     size_t groups = 0;
     const struct alloc_group *g = alloc_report_finish(r, &groups);
+    bool stale_seen = false; // once is enough
     for (size_t i = 0; i < groups; i++) {
         const struct alloc_explanation *e = &g[i].explanation;
         if (!g[i].view)
@@ -331,14 +332,15 @@ void advice_report(struct advice *t, const struct attempt *a, struct alloc_repor
         if (a->special.want && t->cures && !t->cures->list.n)
             advice_add_extended(t, &g[i]);
         advice_add_scattered(t, e);
-        if (e->pools.n)
-            advice_first(
-                t, "let the driver publish all slices of its pool: look at its pod and log (%.*s)",
-                STR_ARG(e->pools));
         for (size_t k = 0; k < e->funnels_len; k++) {
             advice_add_funnel(t, a, &e->funnels[k]);
-            if (e->funnels[k].wanted > e->funnels[k].usable)
-                advice_stale_slices(t, a->s);
+            struct str class_name = class_of_request(a, &e->funnels[k]);
+            bool lacks = e->funnels[k].wanted > e->funnels[k].usable;
+            if (lacks && e->pools.n)
+                advice_pools(t, a->s, class_name, e->pools);
+            if (lacks && !stale_seen)
+                advice_stale_slices(t, a->s, class_name);
+            stale_seen |= lacks && e->funnels_len == 1;
             if (!t->fits && t->cures && !t->cures->cut && k < CURE_CLASSES_MAX &&
                 !(t->cures->classes_seen >> k & 1) && !e->pools.n)
                 advice_add(t,

@@ -61,9 +61,10 @@ void advice_missing_key(struct advice *t, const struct sched *s, struct str clas
                         const struct alloc_reason *why);
 void advice_refusing_term(struct advice *t, const struct sched *s, const struct alloc_reason *why);
 
-// advice_stale_slices adds a line for slices that do not count since their pool has a newer
-// generation.
-void advice_stale_slices(struct advice *t, const struct sched *s);
+// advice_stale_slices adds lines for slices that do not count since their pool has a newer
+// generation, advice_pools for pools that do not; of drivers that a class speaks of.
+void advice_stale_slices(struct advice *t, const struct sched *s, struct str class_name);
+void advice_pools(struct advice *t, const struct sched *s, struct str class_name, struct str pools);
 
 // advice_binding: a node is chosen, but devices have to be made ready. Adds the cause, if that is
 // what it waits for.

@@ -261,48 +261,78 @@ void advice_refusing_term(struct advice *t, const struct sched *s, const struct 
 
 // --- Old generations -----------------------------------------------------------------------------
 
+// The newest generation of each pool, by DRIVER/POOL.
+struct pool_generations MAP(int64_t);
+
 struct stale_search {
     struct advice *t;
-    const struct sched *s;
-    const struct api_resource_slice *slice; // the one that is looked at
-    int64_t newest;
+    struct pool_generations newest;
+    const struct api_device_class *of; // slices of drivers that it does not speak of do not matter
 };
 
-static void show_newer(void *arg, const struct typed_object *o)
+static void stale_add_key(struct sbuf *out, const struct api_resource_slice *s)
+{
+    sbuf_addf(out, "%.*s/%.*s", STR_ARG(s->spec.driver), STR_ARG(s->spec.pool.name));
+}
+
+static void stale_note_newest(void *arg, const struct typed_object *o)
 {
     struct stale_search *f = arg;
-    const struct api_resource_slice *other = o->object.value;
-    if (str_eq(other->spec.driver, f->slice->spec.driver) &&
-        str_eq(other->spec.pool.name, f->slice->spec.pool.name) &&
-        other->spec.pool.generation > f->newest)
-        f->newest = other->spec.pool.generation;
+    const struct api_resource_slice *slice = o->object.value;
+    cleanup_sbuf struct sbuf key = {0};
+    stale_add_key(&key, slice);
+    int64_t *newest = map_get(&f->newest, sbuf_str(&key));
+    if (!newest)
+        *map_put(&f->newest, arena_str(&f->t->arena, sbuf_str(&key))) = slice->spec.pool.generation;
+    else if (slice->spec.pool.generation > *newest)
+        *newest = slice->spec.pool.generation;
 }
 
 static void show_stale(void *arg, const struct typed_object *o)
 {
     struct stale_search *f = arg;
-    f->slice = o->object.value;
-    f->newest = f->slice->spec.pool.generation;
-    if (f->t->note.n)
-        return;
-    informer_foreach(f->s->watch.informers[WATCH_SLICES], show_newer, f);
-    if (f->newest == f->slice->spec.pool.generation)
+    const struct api_resource_slice *slice = o->object.value;
+    cleanup_sbuf struct sbuf key = {0};
+    stale_add_key(&key, slice);
+    const int64_t *newest = map_get(&f->newest, sbuf_str(&key));
+    if (f->t->note.n || !newest || *newest == slice->spec.pool.generation ||
+        (f->of && !device_words_mention(f->of, slice->spec.driver)))
         return;
     advice_note(f->t, "slice %.*s does not count: it is of generation %lld, its pool is at %lld",
-                STR_ARG(o->meta->name), (long long)f->slice->spec.pool.generation,
-                (long long)f->newest);
+                STR_ARG(o->meta->name), (long long)slice->spec.pool.generation, (long long)*newest);
     advice_first(
         f->t,
         "delete what is left of the old generation, if driver %.*s does not: kubectl delete "
         "resourceslice %.*s",
-        STR_ARG(f->slice->spec.driver), STR_ARG(o->meta->name));
+        STR_ARG(slice->spec.driver), STR_ARG(o->meta->name));
     advice_first(f->t, "and let the driver publish all devices of pool %.*s again: see its log",
-                 STR_ARG(f->slice->spec.pool.name));
+                 STR_ARG(slice->spec.pool.name));
 }
 
-void advice_stale_slices(struct advice *t, const struct sched *s)
+static const struct api_device_class *stale_find_class(const struct sched *s, struct str name)
 {
-    struct stale_search f = {.t = t, .s = s};
-    if (s->watch.informers[WATCH_SLICES])
-        informer_foreach(s->watch.informers[WATCH_SLICES], show_stale, &f);
+    const struct informer *all = s->watch.informers[WATCH_CLASSES];
+    const struct typed_object *o = all ? informer_get(all, STR(""), name) : NULL;
+    return o ? o->object.value : NULL;
+}
+
+void advice_stale_slices(struct advice *t, const struct sched *s, struct str class_name)
+{
+    struct stale_search f = {.t = t, .of = stale_find_class(s, class_name)};
+    if (!s->watch.informers[WATCH_SLICES] || t->note.n)
+        return;
+    informer_foreach(s->watch.informers[WATCH_SLICES], stale_note_newest, &f);
+    informer_foreach(s->watch.informers[WATCH_SLICES], show_stale, &f);
+    map_done(&f.newest);
+}
+
+// --- Pools ---------------------------------------------------------------------------------------
+
+void advice_pools(struct advice *t, const struct sched *s, struct str class_name, struct str pools)
+{
+    const struct api_device_class *c = stale_find_class(s, class_name);
+    if (c && !device_words_mentioned_in(c, pools))
+        return;
+    advice_first(t, "let the driver publish all slices of its pool: look at its pod and log (%.*s)",
+                 STR_ARG(pools));
 }

@@ -219,23 +219,11 @@ struct class_words {
     bool own; // the request's own class is among them
 };
 
-static bool class_mentions(const struct api_device_class *c, struct str driver)
-{
-    for (size_t i = 0; i < c->spec.selectors.n; i++) {
-        struct str e =
-            c->spec.selectors.p[i].cel ? c->spec.selectors.p[i].cel->expression : STR("");
-        ptrdiff_t at = str_find(e, driver);
-        if (at > 0 && (e.p[at - 1] == '"' || e.p[at - 1] == '\''))
-            return true;
-    }
-    return false;
-}
-
 static void class_words_add(void *arg, const struct typed_object *o)
 {
     struct class_words *f = arg;
     nearest_try(&f->near, o->meta->name);
-    if (f->driver.n && !class_mentions(o->object.value, f->driver))
+    if (f->driver.n && !device_words_mention(o->object.value, f->driver))
         return;
     f->own |= str_eq(o->meta->name, f->w->class_name);
     if (f->n < CLASSES_TRIED)

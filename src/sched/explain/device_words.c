@@ -59,3 +59,42 @@ bool device_reference_find(struct str expression, size_t from, struct device_ref
         }
     return false;
 }
+
+// The next text in quotes at *at or later.
+static bool next_quoted(struct str e, size_t *at, struct str *ret)
+{
+    for (; *at < e.n; (*at)++) {
+        if (e.p[*at] != '"' && e.p[*at] != '\'')
+            continue;
+        ptrdiff_t n = str_find_char(str_from(e, *at + 1), e.p[*at]);
+        if (n < 0)
+            return false;
+        *ret = str_upto(str_from(e, *at + 1), (size_t)n);
+        *at += (size_t)n + 2;
+        return true;
+    }
+    return false;
+}
+
+static bool selectors_have(const struct api_device_class *c, struct str text, bool in)
+{
+    for (size_t i = 0; i < c->spec.selectors.n; i++) {
+        struct str e =
+            c->spec.selectors.p[i].cel ? c->spec.selectors.p[i].cel->expression : STR("");
+        struct str word;
+        for (size_t at = 0; next_quoted(e, &at, &word);)
+            if (in ? word.n && str_contains(text, word) : str_eq(word, text))
+                return true;
+    }
+    return c->spec.selectors.n == 0;
+}
+
+bool device_words_mention(const struct api_device_class *c, struct str text)
+{
+    return selectors_have(c, text, false);
+}
+
+bool device_words_mentioned_in(const struct api_device_class *c, struct str text)
+{
+    return selectors_have(c, text, true);
+}

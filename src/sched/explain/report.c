@@ -227,12 +227,11 @@ static bool explain_devices(struct attempt *a, const struct sched_node *n,
     return true;
 }
 
-// Nodes that have too few devices were not asked before: one of each state is asked now. Advice is
-// of every node.
+// Nodes that have too few devices were not asked before: one of each state is asked now.
 static void report_remember_node(struct attempt *a, const struct sched_node *n, enum why w)
 {
     struct index *x = a->s->devices;
-    if (w == WHY_DEVICES && !a->tips && a->devices_hash && by_state(a) &&
+    if (w == WHY_DEVICES && a->devices_hash && by_state(a) &&
         a->last.answer.verdict == ALLOC_UNSATISFIABLE)
         index_rule_out(x, index_question(x, a->devices_hash, a->open, a->open_len), n->index);
 }
