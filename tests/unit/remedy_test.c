@@ -129,9 +129,12 @@ static void test_two_terms_of_one_selector(void **state)
                                             P_CEL("device.attributes['d.example.com'].n > 1 && "
                                                   "device.attributes['d.example.com'].k == 'k1'"))),
                          ""));
-    check_found(&s,
-                "request r without device.attributes['d.example.com'].n > 1 + request r without "
-                "device.attributes['d.example.com'].k == 'k1' @n\n");
+    check_found(&s, "request r asking for 1 instead of 2 + request r without "
+                    "device.attributes['d.example.com'].n > 1 @n\n"
+                    "request r asking for 1 instead of 2 + request r without "
+                    "device.attributes['d.example.com'].k == 'k1' @n\n"
+                    "request r without device.attributes['d.example.com'].n > 1 + request r "
+                    "without device.attributes['d.example.com'].k == 'k1' @n\n");
     search_done(&s);
 }
 

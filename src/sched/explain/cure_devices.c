@@ -349,10 +349,19 @@ static void offer_rule(struct trial *t, const struct alloc_change *c)
 
 // --- All -----------------------------------------------------------------------------------------
 
+// Do both change the text of one selector? Their patches would undo each other.
+static bool is_one_text(const struct alloc_change *a, const struct alloc_change *b)
+{
+    bool texts = (a->kind == ALLOC_CHANGE_SELECTOR || a->kind == ALLOC_CHANGE_REWRITE) &&
+                 (b->kind == ALLOC_CHANGE_SELECTOR || b->kind == ALLOC_CHANGE_REWRITE);
+    return texts && a->at.claim == b->at.claim && a->at.request == b->at.request &&
+           a->at.sub == b->at.sub && a->at.place == b->at.place;
+}
+
 static void offer_remedy(struct trial *t, struct attempt *a, const struct alloc_remedy *m)
 {
     const struct cure kept = t->cure;
-    bool ok = true;
+    bool ok = m->changes_len < 2 || !is_one_text(&m->changes[0], &m->changes[1]);
     if (m->changes_len == 1 && m->changes[0].kind == ALLOC_CHANGE_TOLERATION)
         offer_rule(t, &m->changes[0]);
     for (size_t i = 0; i < m->changes_len; i++)

@@ -20,8 +20,8 @@ struct device_reference {
 // device_reference_find finds the next reference that begins at from or later.
 bool device_reference_find(struct str expression, size_t from, struct device_reference *ret);
 
-// device_words_mention: a class's selectors have a text in quotes; device_words_mentioned_in: a text
-// has one of those of the class's selectors. A class without selectors speaks of all.
+// device_words_mention: a class's selectors have a text in quotes; device_words_mentioned_in: a
+// text has one of those of the class's selectors. A class without selectors speaks of all.
 bool device_words_mention(const struct api_device_class *c, struct str text);
 bool device_words_mentioned_in(const struct api_device_class *c, struct str text);
 
