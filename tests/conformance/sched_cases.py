@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Puts the scheduling questions under sched/ to `dray sched-case` and compares with what kube-scheduler 1.37.1 said: whether the pod gets a turn, which
-nodes would do, and for every other node the plugin that refuses it, its reasons and its code.
+nodes would do with the score of each plugin, and for every other node the plugin that refuses it, its reasons and its code.
 
 usage: sched_cases.py DRAY [FILE.jsonl.gz…]"""
 import glob, gzip, json, os, subprocess, sys
@@ -15,7 +15,7 @@ def told(answer):
     if stop:
         return {'preEnqueue': (stop['plugin'], sorted(stop['reasons']), stop['code'])}
     rows = {node: (plugin, sorted(reasons), code) for node, (plugin, reasons, code) in answer.get('filtered', {}).items()}
-    return {'feasible': sorted(answer.get('feasible', [])), 'filtered': rows}
+    return {'feasible': sorted(answer.get('feasible', [])), 'filtered': rows, 'scores': answer.get('scores', {}), 'top': sorted(answer.get('top', []))}
 
 
 def check(dray, path):

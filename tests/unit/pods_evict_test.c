@@ -3,6 +3,8 @@
 // Evictions: thresholds and their order, and pods that hold more than they may, with injected measurements.
 #include <fcntl.h>
 
+#include <sys/mman.h>
+
 #include "node/limits/usage.h"
 #include "node/volume/volume.h"
 #include "pods_world.h"
@@ -174,6 +176,45 @@ static void trees_are_measured(void **state)
 }
 
 // More levels than are walked: the tree counts as larger than any limit.
+static uint64_t deleted_bytes(void)
+{
+    struct usage_deleted d = {.left = USAGE_OPEN_MAX};
+    usage_add_deleted(&d, getpid());
+    usage_add_deleted(&d, getpid()); // the same files once more
+    usage_deleted_done(&d);
+    return d.usage.bytes;
+}
+
+// In the directory of the test: /tmp may be in memory, which does not count.
+static void deleted_files_count_while_they_are_held(void **state)
+{
+    (void)state;
+    char name[] = "deleted-XXXXXX";
+    static char block[MI];
+    memset(block, 'x', sizeof(block));
+    uint64_t before = deleted_bytes();
+    int file = mkstemp(name);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, block, sizeof(block)), sizeof(block));
+    assert_int_equal(fsync(file), 0);
+    assert_int_equal(deleted_bytes(), before); // a tree has it
+    assert_int_equal(unlink(name), 0);
+    int again = dup(file);
+    assert_true(deleted_bytes() >= before + MI && deleted_bytes() < before + 2 * (uint64_t)MI);
+    void *mapped = mmap(NULL, MI, PROT_READ, MAP_SHARED, file, 0);
+    assert_true(mapped != MAP_FAILED);
+    (void)close(file);
+    (void)close(again);
+    if (geteuid() == 0) // others may not look at mappings
+        assert_true(deleted_bytes() >= before + MI);
+    assert_int_equal(munmap(mapped, MI), 0);
+    assert_int_equal(deleted_bytes(), before);
+    struct usage_deleted bounded = {.left = 1};
+    usage_add_deleted(&bounded, getpid());
+    assert_int_equal(bounded.left, 0);
+    usage_deleted_done(&bounded);
+}
+
 static void endless_trees_are_full(void **state)
 {
     (void)state;
@@ -459,6 +500,7 @@ int main(void)
         cmocka_unit_test(thresholds_follow_time),
         cmocka_unit_test(pods_are_ranked),
         cmocka_unit_test(trees_are_measured),
+        cmocka_unit_test(deleted_files_count_while_they_are_held),
         cmocka_unit_test(endless_trees_are_full),
         cmocka_unit_test(a_volume_over_its_limit_evicts_its_pod),
         cmocka_unit_test(storage_limits_count_layers_logs_and_volumes),

@@ -98,6 +98,11 @@ static struct str host_of(const char *listen)
     return s;
 }
 
+static void server_verb_offload(void *arg, exec_fn work, exec_fn after, void *job)
+{
+    loop_work(arg, work, after, job);
+}
+
 static int start_store(struct running *r, struct err *err)
 {
     const struct server_flags *f = &r->flags;
@@ -139,7 +144,8 @@ static int start_store(struct running *r, struct err *err)
         .cel = api_cel_engine_rules(r->cel),
         .disable_admission = str_z(f->disable_admission_plugins),
         .podsec = {str_z(f->podsec.defaults), str_z(f->podsec.exempt_users),
-                   str_z(f->podsec.exempt_namespaces), str_z(f->podsec.exempt_runtime_classes)}};
+                   str_z(f->podsec.exempt_namespaces), str_z(f->podsec.exempt_runtime_classes)},
+        .offload = {server_verb_offload, r->loop}};
     return registry_new(&registry, &r->registry, err);
 }
 

@@ -67,6 +67,7 @@ static struct {
 } args;
 
 static int rotate_run_accounts(void);
+static int rotate_run_serving(void);
 
 static const struct cli_option rotate_options[] = {
     {"--data-dir", NULL, "DIR", "rotate keys of the server with this data directory",
@@ -88,7 +89,23 @@ static const struct cli_verb rotate_accounts = {
     .groups = {&rotate_group},
     .run = rotate_run_accounts,
 };
-static const struct cli_verb *const rotate_verbs[] = {&rotate_accounts, NULL};
+
+static const struct cli_option rotate_serving_options[] = {
+    {"--data-dir", NULL, "DIR", "rotate the certificate of the server with this data directory",
+     .text = &args.data_dir},
+};
+static const struct cli_group rotate_serving_group = CLI_GROUP("Options", rotate_serving_options);
+
+static const struct cli_verb rotate_serving = {
+    .name = "serving",
+    .summary = "make a new key and certificate for the server",
+    .synopsis = "serving --data-dir DIR",
+    .text = "Makes a new key and a certificate of the same CA for the same names. A running server "
+            "shows it to new connections within seconds; open ones continue.",
+    .groups = {&rotate_serving_group},
+    .run = rotate_run_serving,
+};
+static const struct cli_verb *const rotate_verbs[] = {&rotate_accounts, &rotate_serving, NULL};
 
 const struct cli_verb rotate_verb = {
     .name = "rotate",
@@ -96,7 +113,8 @@ const struct cli_verb rotate_verb = {
     .chapter = CLI_CLUSTER,
     .text = "Replaces keys in the data directory of a server on this machine.",
     .examples = "dray rotate service-account-keys --data-dir /var/lib/dray\n"
-                "dray rotate service-account-keys --data-dir /var/lib/dray --finish",
+                "dray rotate service-account-keys --data-dir /var/lib/dray --finish\n"
+                "dray rotate serving --data-dir /var/lib/dray",
     .subverbs = rotate_verbs,
 };
 
@@ -113,5 +131,21 @@ static int rotate_run_accounts(void)
     }
     printf("%s\n",
            args.finish ? "dropped the older keys" : "made a new key; the older ones verify");
+    return VERB_OK;
+}
+
+static int rotate_run_serving(void)
+{
+    if (!args.data_dir)
+        return cli_usage_error("rotate", "--data-dir DIR is missing");
+    cleanup_sbuf struct sbuf folder = {0};
+    struct err err = {0};
+    sbuf_addf(&folder, "%s/pki", args.data_dir);
+    int64_t now = clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC;
+    if (pki_rotate_serving(folder.p, now, &err) < 0) {
+        (void)fprintf(stderr, "dray rotate: %s\n", err.msg);
+        return VERB_NO;
+    }
+    printf("made a new certificate for the server\n");
     return VERB_OK;
 }

@@ -733,6 +733,7 @@ void sched_start(struct sched *s)
     for (size_t w = 0; w < WATCHES; w++)
         if (s->watch.informers[w])
             informer_start(s->watch.informers[w]);
+    owners_watch(s);
 }
 
 static void sched_stop_all(struct sched *s)
@@ -744,6 +745,7 @@ static void sched_stop_all(struct sched *s)
         if (s->watch.informers[w])
             informer_free(s->watch.informers[w]);
     bind_drop_all(s);
+    owners_done(s);
     volumes_done(s);
     list_foreach(&s->writes.calls, node) {
         struct call *c = list_entry(node, struct call, node);

@@ -15,6 +15,7 @@
 #include "sched/dra/claims.h"
 #include "sched/dra/devices.h"
 #include "sched/explain/refusal.h"
+#include "sched/filter/owners.h"
 #include "sched/gang/groups.h"
 #include "sched/sched.h"
 #include "sched/volume/volumes.h"
@@ -137,6 +138,7 @@ struct sched {
     struct claims claims;
     struct groups groups;
     struct volumes volumes;
+    struct owners owners;
     struct ext_map extended; // keys owned
     struct beside beside;
 

@@ -502,16 +502,26 @@ static int64_t dra_request_rank(const struct api_resource_claim *claim, struct s
     return 0;
 }
 
+// One alternative counts once, however many devices it has.
+static int64_t dra_sum_ranks(const struct api_resource_claim *claim,
+                             const struct api_device_request_allocation_result_array *rs)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < rs->n; i++)
+        if (i == 0 || !str_eq(rs->p[i].request, rs->p[i - 1].request))
+            sum += dra_request_rank(claim, rs->p[i].request);
+    return sum;
+}
+
 int64_t dra_rank(const struct attempt *a)
 {
     int64_t sum = 0;
-    for (size_t c = 0; c < a->last.answer.results_len; c++) {
-        const struct api_device_request_allocation_result_array *rs =
-            &a->last.answer.results[c].devices.results;
-        // One alternative counts once, however many devices it has.
-        for (size_t i = 0; i < rs->n; i++)
-            if (i == 0 || !str_eq(rs->p[i].request, rs->p[i - 1].request))
-                sum += dra_request_rank(a->open[c], rs->p[i].request);
+    for (size_t c = 0; c < a->last.answer.results_len; c++)
+        sum += dra_sum_ranks(a->open[c], &a->last.answer.results[c].devices.results);
+    for (size_t i = 0; i < a->wants_len; i++) {
+        const struct want *w = &a->wants[i];
+        if (w->allocated && w->allocation)
+            sum += dra_sum_ranks(w->claim, &w->allocation->devices.results);
     }
     return sum;
 }

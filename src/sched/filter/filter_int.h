@@ -37,6 +37,7 @@ void affinity_end(struct attempt *a);
 void spread_begin(struct attempt *a);
 void spread_end(struct attempt *a);
 enum why spread_filter(struct attempt *a, const struct sched_node *n, struct refusals *why);
+bool spread_is_soft(const struct attempt *a); // a constraint is a preference
 void spread_score(const struct attempt *a, struct sched_node *const *nodes, size_t n,
                   int64_t *ret); // normalized
 
@@ -44,7 +45,7 @@ void spread_score(const struct attempt *a, struct sched_node *const *nodes, size
 
 // score_best chooses among nodes that will do; ranks are those of dra_rank, one a node; worths are
 // steps of worth, the first node's being the best, or NULL.
-size_t score_best(const struct attempt *a, struct sched_node *const *nodes, const int64_t *ranks,
+size_t score_best(struct attempt *a, struct sched_node *const *nodes, const int64_t *ranks,
                   const int64_t *worths, size_t n);
 
 // score_settled: a node cannot be beaten by one that is worth no more: nothing else than
