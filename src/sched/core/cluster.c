@@ -218,7 +218,7 @@ int cluster_port_cmp(const void *a, const void *b)
     return order ? order : str_cmp(x->ip, y->ip);
 }
 
-static void pod_ports(struct sched_pod *p)
+void cluster_ports_of_pod(struct sched_pod *p)
 {
     struct port_vec VEC(struct pod_port) ports = {0};
     const struct api_container_array *lists[] = {&p->api->spec.containers,
@@ -273,7 +273,7 @@ bool cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct typed_
     size_t needs_len = p->needs_len;
     p->needs = NULL;
     needs_of_pod(c, p, NULL);
-    pod_ports(p);
+    cluster_ports_of_pod(p);
     bool less = cluster_pod_shrank(p, needs, needs_len);
     free(needs);
     if (at)

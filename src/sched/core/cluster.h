@@ -236,6 +236,9 @@ bool cluster_node_has_image(const struct sched_node *n, struct str image);
 // cluster_check recomputes all sums and adds a line for each difference.
 bool cluster_check(const struct cluster *c, struct sbuf *problems);
 
+// cluster_ports_of_pod reads the host ports of a pod.
+void cluster_ports_of_pod(struct sched_pod *p);
+
 // needs_of_pod adds up what a pod asks of a node, as Kubernetes does: containers, the most of init
 // containers with the sidecars before them, pod-level resources, overhead, and what its devices
 // take of the node (NULL: as in its status).

@@ -11,6 +11,9 @@
 // filter_node applies everything but devices. With why, the reasons are added.
 enum why filter_node(struct attempt *a, const struct sched_node *n, struct refusals *why);
 
+// filter_node_all is the bits of all that refuses, not only of the first.
+uint32_t filter_node_all(struct attempt *a, const struct sched_node *n, struct refusals *why);
+
 // filter_nominated: another pod is to get the node, and does not give way to this one.
 bool filter_nominated(const struct attempt *a, const struct sched_node *n,
                       const struct sched_pod *p);
