@@ -16,6 +16,7 @@
 #include "sched/dra/devices.h"
 #include "sched/explain/refusal.h"
 #include "sched/gang/groups.h"
+#include "sched/preempt/preempt.h"
 #include "sched/sched.h"
 #include "sched/volume/volumes.h"
 
@@ -64,6 +65,7 @@ struct sched_config {
     struct features features;
     struct alloc_features alloc_features;
     enum alloc_policy policy;
+    enum sched_preemption preemption;
     int64_t binding_timeout_ns;
     size_t feasible_max;
     struct name_vec VEC(struct str) names; // owned
@@ -152,6 +154,7 @@ struct sched {
     struct event_recorder *recorder;
     struct sched_stats stats;
     struct meter meter;
+    struct preempt preempt;
 };
 
 // --- An attempt ----------------------------------------------------------------------------------
