@@ -366,6 +366,8 @@ void cycle_gate(struct attempt *a)
 static enum preempt_outcome cycle_preempt(struct attempt *a, struct sbuf *line)
 {
     cleanup_sbuf struct sbuf note = {0};
+    if (a->s->cost.meter.refused)
+        return PREEMPT_NO_HELP; // its selectors cost too much already
     enum preempt_outcome made = preempt_run(a, &note);
     if (made != PREEMPT_POSTPONED && a->s->cost.meter.refused) {
         cost_postpone(a);

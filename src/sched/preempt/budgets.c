@@ -20,7 +20,9 @@ static void budgets_set_listed(struct sched *s, enum preempt_listed now)
     if (now == BUDGETS_FORBIDDEN)
         LOG_WARN(&log_mod, "no pod is preempted: the server does not let us list "
                            "poddisruptionbudgets; grant get, list and watch");
-    sched_wake(s, WHY_ALL);
+    if (s->preempt.missed)
+        sched_wake(s, WHY_ALL);
+    s->preempt.missed = false;
 }
 
 static void budgets_on_synced(void *arg)

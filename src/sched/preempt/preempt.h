@@ -18,6 +18,7 @@ enum preempt_listed { BUDGETS_UNKNOWN, BUDGETS_LISTED, BUDGETS_ABSENT, BUDGETS_F
 struct preempt {
     struct informer *budgets; // PodDisruptionBudgets; NULL: not watched
     enum preempt_listed listed;
+    bool missed;           // a pod could not preempt because they were not known
     struct list running;   // preemptions whose writes are under way
     uint64_t units;        // work of dry runs in this turn of the loop
     uint32_t rotate;       // where the next search begins

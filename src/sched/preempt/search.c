@@ -172,13 +172,19 @@ static bool search_is_eligible(struct attempt *a, struct sbuf *note, enum preemp
         sbuf_addz(note, PREEMPT_NEVER);
         return false;
     }
+    if (!cluster_has_lower(&s->cluster, a->pod->queue.priority)) {
+        preempt_clear(s, a->pod);
+        return false;
+    }
     if (s->preempt.listed == BUDGETS_FORBIDDEN) {
         sbuf_addz(note, "not possible: the server does not let the scheduler list "
                         "poddisruptionbudgets; grant get, list and watch.");
         return false;
     }
-    if (s->preempt.listed == BUDGETS_UNKNOWN)
-        return false; // the pod is tried again when they are known
+    if (s->preempt.listed == BUDGETS_UNKNOWN) {
+        s->preempt.missed = true; // the pod is tried again when they are known
+        return false;
+    }
     if (!nominated || !preempt_is_ending(a->pod) || !search_is_potential(a, nominated, &why))
         return true;
     sbuf_addz(note, PREEMPT_TERMINATING);
@@ -198,8 +204,7 @@ enum preempt_outcome preempt_run(struct attempt *a, struct sbuf *note)
     if (!search_is_eligible(a, note, &outcome))
         return outcome;
     int64_t began_ns = exec_now_ns(s->exec);
-    outcome = cluster_has_lower(&s->cluster, a->pod->queue.priority) ? search_run(a, &best)
-                                                                     : PREEMPT_NO_HELP;
+    outcome = search_run(a, &best);
     if (outcome == PREEMPT_POSTPONED)
         return outcome;
     meter_preempt(s, began_ns, outcome == PREEMPT_NOMINATED ? best.cost.pods : 0,
