@@ -38,6 +38,9 @@ struct sched_options {
     bool standby; // know everything, do nothing before sched_lead
 };
 
+// sched_preemption_parse reads the name of a mode of preemption: kubernetes, off.
+bool sched_preemption_parse(struct str text, enum sched_preemption *ret);
+
 struct sched *sched_new(const struct sched_options *options);
 
 // sched_start begins to watch; pods are scheduled once every kind has been listed.

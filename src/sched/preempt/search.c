@@ -219,6 +219,18 @@ enum preempt_outcome preempt_run(struct attempt *a, struct sbuf *note)
     return outcome;
 }
 
+bool sched_preemption_parse(struct str text, enum sched_preemption *ret)
+{
+    static const char *const names[] = {[SCHED_PREEMPTION_KUBERNETES] = "kubernetes",
+                                        [SCHED_PREEMPTION_OFF] = "off"};
+    for (size_t i = 0; i < array_len(names); i++)
+        if (str_eqz(text, names[i])) {
+            *ret = (enum sched_preemption)i;
+            return true;
+        }
+    return false;
+}
+
 // --- Turns and life ------------------------------------------------------------------------------
 
 void preempt_begin_turn(struct sched *s)
