@@ -18,6 +18,12 @@
 
 struct sched;
 
+// Which pods a pod that fits nowhere may displace.
+enum sched_preemption {
+    SCHED_PREEMPTION_KUBERNETES, // those that kube-scheduler chooses
+    SCHED_PREEMPTION_OFF,        // none
+};
+
 struct sched_options {
     struct client *client;           // borrowed; its exec is the scheduler's
     const struct str *names;         // values of spec.schedulerName it serves; copied
@@ -28,8 +34,12 @@ struct sched_options {
     size_t feasible_max;             // nodes scored for a pod; 0: default
     uint64_t selector_budget;        // what an attempt's selectors may cost in all; 0: default
     int64_t settle_ns; // least wait before a Binding beside schedulers that do not look; 0: none
-    bool standby;      // know everything, do nothing before sched_lead
+    enum sched_preemption preemption;
+    bool standby; // know everything, do nothing before sched_lead
 };
+
+// sched_preemption_parse reads the name of a mode of preemption: kubernetes, off.
+bool sched_preemption_parse(struct str text, enum sched_preemption *ret);
 
 struct sched *sched_new(const struct sched_options *options);
 
@@ -70,7 +80,9 @@ struct sched_stats {
     uint64_t conditions;    // pod conditions written
     uint64_t groups_placed; // cycles of PodGroups that placed as many pods as were needed
     uint64_t groups_refused;
-    uint64_t given_back; // claims that a PodGroup held and did not run with
+    uint64_t given_back;  // claims that a PodGroup held and did not run with
+    uint64_t dry_runs;    // of preemption, on one node each
+    uint64_t preemptions; // begun
     size_t active, backing_off, waiting, gated, binding;
 };
 

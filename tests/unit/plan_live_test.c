@@ -56,8 +56,12 @@ static void live_control(struct live *l, bool evict)
 static void live_schedule(struct live *l)
 {
     static const struct str name = STR_INIT("default-scheduler");
-    l->s = sched_new(&(struct sched_options){
-        .client = l->client, .names = &name, .names_len = 1, .features = &l->w->features});
+    // No agent ends pods here: a victim would never leave. Plans do not preempt either.
+    l->s = sched_new(&(struct sched_options){.client = l->client,
+                                             .names = &name,
+                                             .names_len = 1,
+                                             .features = &l->w->features,
+                                             .preemption = SCHED_PREEMPTION_OFF});
     sched_start(l->s);
     world_pass(l->w, 120);
 }

@@ -21,6 +21,7 @@ struct history {
     bool rule;
     unsigned made; // pods, for names that are not used twice
     unsigned number[PODS];
+    size_t preempted;
 };
 
 static uint64_t dice(struct history *h, uint64_t n)
@@ -88,10 +89,26 @@ static void drop_pod(struct history *h, size_t i)
 {
     char key[24];
     (void)snprintf(key, sizeof(key), "ns/p%u", h->number[i]);
-    world_delete(&h->k.w, "Pod", key);
+    if (world_pod(&h->k.w, key))
+        world_delete(&h->k.w, "Pod", key);
     world_putf(&h->k.w, CLAIM_PLAIN, h->number[i]);
     world_delete(&h->k.w, "ResourceClaim", key);
     h->pod[i] = false;
+}
+
+// Pods that a scheduler preempted leave their claims.
+static size_t drop_preempted(struct history *h)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < PODS; i++) {
+        char key[24];
+        (void)snprintf(key, sizeof(key), "ns/p%u", h->number[i]);
+        if (!h->pod[i] || world_pod(&h->k.w, key))
+            continue;
+        drop_pod(h, i);
+        n++;
+    }
+    return n;
 }
 
 static void change_pod(struct history *h)
@@ -134,6 +151,7 @@ static void restart(struct history *h)
 
 static void step(struct history *h)
 {
+    h->preempted += drop_preempted(h);
     switch (dice(h, 12)) {
     case 0:
     case 1:
@@ -188,6 +206,7 @@ static void random_histories_end_well(void **state)
     uint64_t bound = 0;
     uint64_t gave_way = 0;
     uint64_t errors = 0;
+    uint64_t preempted = 0;
     const char *more = getenv("SCHED_SEEDS"); // how many
     int64_t seeds = 150;
     if (more)
@@ -204,7 +223,10 @@ static void random_histories_end_well(void **state)
         h.k.w.refuse = NULL;
         world_release(h.k.client);
         world_release(h.client2);
-        world_run(&h.k.w, 120000);
+        do
+            world_run(&h.k.w, 120000);
+        while (drop_preempted(&h));
+        preempted += h.preempted;
         judge(&h, h.k.s, STR("dray"), seed);
         judge(&h, h.s2, second_name, seed);
         struct sched_stats one = kit_stats(&h.k);
@@ -218,9 +240,10 @@ static void random_histories_end_well(void **state)
         kit_end(&h.k);
     }
     // Something did happen.
-    print_message("%llu bound, %llu gave way, %llu errors\n", (unsigned long long)bound,
-                  (unsigned long long)gave_way, (unsigned long long)errors);
-    assert_true(bound > 400 && gave_way > 0 && errors > 0);
+    print_message("%llu bound, %llu gave way, %llu errors, %llu preempted\n",
+                  (unsigned long long)bound, (unsigned long long)gave_way,
+                  (unsigned long long)errors, (unsigned long long)preempted);
+    assert_true(bound > 400 && gave_way > 0 && errors > 0 && preempted > 0);
 }
 
 RUN_TESTS(TEST_CASE(random_histories_end_well))

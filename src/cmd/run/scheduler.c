@@ -12,14 +12,16 @@
 #define NAMES_MAX 16
 
 static struct scheduler {
-    const char *names, *policy_name;
+    const char *names, *policy_name, *preemption_name;
     struct str name[NAMES_MAX];
     size_t names_len;
     enum alloc_policy policy;
+    enum sched_preemption preemption;
     int64_t settle_ns, binding_timeout_ns;
     struct sched *sched;
 } scheduler = {.names = "dray",
                .policy_name = "pack",
+               .preemption_name = "kubernetes",
                .settle_ns = 250 * CLOCK_NS_PER_MS,
                .binding_timeout_ns = 600 * CLOCK_NS_PER_SEC};
 
@@ -33,6 +35,10 @@ static const struct cli_option scheduler_options[] = {
      .text = &scheduler.names},
     {"--policy", NULL, "POLICY", "choose devices by this policy; default pack",
      .text = &scheduler.policy_name, .choices = "pack spread first"},
+    {"--preemption", NULL, "MODE",
+     "delete pods of lower priority for a pod that fits nowhere, chosen as kube-scheduler does, or "
+     "never; default kubernetes",
+     .text = &scheduler.preemption_name, .choices = "kubernetes off"},
     {"--binding-timeout", NULL, "TIME",
      "release a device whose binding conditions are not true after this time; default 10m",
      .duration_ns = &scheduler.binding_timeout_ns, .least = CLOCK_NS_PER_SEC},
@@ -72,6 +78,7 @@ static int scheduler_check(struct err *err)
         s->name[s->names_len++] = name;
     }
     (void)alloc_policy_parse(str_z(s->policy_name), &s->policy);
+    (void)sched_preemption_parse(str_z(s->preemption_name), &s->preemption);
     return component_check(err);
 }
 
@@ -84,6 +91,7 @@ static void scheduler_verb_start(void *arg, struct client *client, const struct 
                                     .names_len = s->names_len,
                                     .features = features,
                                     .policy = s->policy,
+                                    .preemption = s->preemption,
                                     .settle_ns = s->settle_ns,
                                     .binding_timeout_ns = s->binding_timeout_ns,
                                     .standby = standby};

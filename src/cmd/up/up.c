@@ -207,6 +207,7 @@ static int up_open_profiles(struct up *u, struct err *err)
 #define APPLY_MOST 64
 
 static struct up up_cluster = {.asked = {.policy_name = "pack",
+                                         .preemption_name = "kubernetes",
                                          .controller_list = "*",
                                          .nodes = 3,
                                          .job_run_time_ns = 10 * CLOCK_NS_PER_SEC,
@@ -254,6 +255,10 @@ static const struct cli_option up_options[] = {
      .number = &up_cluster.asked.terminated_pods, .most = CLI_MOST},
     {"--policy", NULL, "POLICY", "choose devices by this policy; default pack",
      .text = &up_cluster.asked.policy_name, .choices = "pack spread first"},
+    {"--preemption", NULL, "MODE",
+     "delete pods of lower priority for a pod that fits nowhere, chosen as kube-scheduler does, or "
+     "never; default kubernetes",
+     .text = &up_cluster.asked.preemption_name, .choices = "kubernetes off"},
     {"--binding-timeout", NULL, "TIME",
      "release a device whose binding conditions are not true after this time; default 10m",
      .duration_ns = &up_cluster.asked.binding_timeout_ns, .least = CLOCK_NS_PER_SEC},
@@ -287,6 +292,7 @@ static int up_check(struct err *err)
     if (!args->sim)
         args->sim = args->agent ? SIM_NONE : "example-gpu";
     (void)alloc_policy_parse(str_z(args->policy_name), &up_cluster.asked.policy);
+    (void)sched_preemption_parse(str_z(args->preemption_name), &up_cluster.asked.preemption);
     if (args->apply.n > APPLY_MOST)
         return err_set(err, ERR_INVALID, "--apply is given more than %d times", APPLY_MOST);
     vec_foreach(&up_cluster.asked.apply, file)

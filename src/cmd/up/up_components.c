@@ -43,6 +43,7 @@ static void up_start_scheduler(struct up *u, struct exec *exec)
                                     .names_len = array_len(names),
                                     .features = u->host.features,
                                     .policy = u->asked.policy,
+                                    .preemption = u->asked.preemption,
                                     .binding_timeout_ns = u->asked.binding_timeout_ns};
     u->sched = sched_new(&o);
     sched_start(u->sched);

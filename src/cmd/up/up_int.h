@@ -14,10 +14,11 @@
 
 // What the command line asks for.
 struct up_request {
-    const char *sim, *policy_name, *controller_list;
+    const char *sim, *policy_name, *preemption_name, *controller_list;
     size_t nodes;
     int64_t job_run_time_ns; // on simulated nodes
     enum alloc_policy policy;
+    enum sched_preemption preemption;
     int64_t binding_timeout_ns; // 0: the scheduler's own
     struct cli_texts apply;
     bool controllers[CTL_CONTROLLERS]; // which run

@@ -126,6 +126,7 @@ static int ask_cluster(struct why_question *q, struct sbuf *answer, struct sbuf 
                                         .names_len = name.n ? 1 : 0,
                                         .features = &features,
                                         .policy = ALLOC_PACK,
+                                        .preemption = SCHED_PREEMPTION_OFF,
                                         .standby = true};
         s = sched_new(&o);
         sched_start(s);

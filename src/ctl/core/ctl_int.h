@@ -204,17 +204,15 @@ void pod_gc_free(struct pod_gc *g);
 struct root_ca_ctl *root_ca_ctl_new(struct ctl *c, struct str pem);
 void root_ca_ctl_set(struct root_ca_ctl *r, struct str pem);
 void root_ca_ctl_free(struct root_ca_ctl *r);
-
 struct csr_ctl *csr_ctl_new(struct ctl *c, const struct ctl_certificates *with);
 void csr_ctl_set_ca(struct csr_ctl *c, struct str certificate, struct str key);
 void csr_ctl_free(struct csr_ctl *c);
-
 struct token_ctl *token_ctl_new(struct ctl *c);
 void token_ctl_free(struct token_ctl *t);
 
-// PersistentVolumeClaims and PersistentVolumes.
 struct history_ctl *history_ctl_new(struct ctl *ctl);
 void history_ctl_free(struct history_ctl *h);
+// PersistentVolumeClaims and PersistentVolumes.
 struct volume_ctl *volume_ctl_new(struct ctl *c);
 void volume_ctl_free(struct volume_ctl *c);
 

@@ -327,7 +327,8 @@ void sim_schedule(struct sim *s, enum alloc_policy policy)
                                                  .names = s->schedulers.p,
                                                  .names_len = s->schedulers.n,
                                                  .features = &s->features,
-                                                 .policy = policy});
+                                                 .policy = policy,
+                                                 .preemption = SCHED_PREEMPTION_OFF});
     sched_start(s->sched);
 }
 

@@ -63,6 +63,7 @@ struct sched_node *cluster_node(struct cluster *c, struct str name)
         return *known;
     struct sched_node *n = xcalloc(1, sizeof(*n));
     n->name = cluster_copy_str(name);
+    list_init(&n->nominated);
     if (c->holes.n) {
         n->index = vec_pop(&c->holes);
         c->order.p[n->index] = n;
@@ -95,7 +96,7 @@ static void cluster_node_changed(struct cluster *c, struct sched_node *n)
 
 static bool node_forget(struct cluster *c, struct sched_node *n)
 {
-    if (n->object || n->pods.n)
+    if (n->object || n->pods.n || !list_empty(&n->nominated))
         return false;
     (void)map_del(&c->nodes, n->name);
     c->order.p[n->index] = NULL;
@@ -303,6 +304,7 @@ static void cluster_pod_free(struct sched_pod *p)
     free(p->claims);
     free(p->needs);
     free(p->ports);
+    free(p->queue.search);
     free(p->report.reason);
     free(p->report.message);
     free(p->report.gate);
@@ -311,20 +313,26 @@ static void cluster_pod_free(struct sched_pod *p)
     free(p);
 }
 
-void cluster_nominate(struct cluster *c, struct sched_pod *p, bool nominated)
+void cluster_nominate(struct cluster *c, struct sched_pod *p, struct str node)
 {
-    size_t i = 0;
-    while (i < c->nominated.n && c->nominated.p[i] != p)
-        i++;
-    if (nominated && i == c->nominated.n)
-        vec_push(&c->nominated, p);
-    else if (!nominated && i < c->nominated.n)
-        c->nominated.p[i] = c->nominated.p[--c->nominated.n];
+    struct sched_node *old = p->on.nominated.node;
+    if (old ? str_eq(old->name, node) : !node.n)
+        return;
+    struct sched_node *new = node.n ? cluster_node(c, node) : NULL;
+    if (old)
+        list_remove(&p->on.nominated.by_node);
+    if (new)
+        list_push_back(&new->nominated, &p->on.nominated.by_node);
+    p->on.nominated.node = new;
+    c->nominated_len += new != NULL;
+    c->nominated_len -= old != NULL;
+    if (old)
+        (void)node_forget(c, old);
 }
 
 void cluster_pod_remove(struct cluster *c, struct sched_pod *p)
 {
-    cluster_nominate(c, p, false);
+    cluster_nominate(c, p, (struct str){0});
     if (p->node)
         cluster_lift(c, p);
     (void)map_del(&c->pods, p->key);
@@ -380,7 +388,54 @@ static void cluster_discount_pod(struct sched_node *n, const struct sched_pod *p
     n->ports -= (uint32_t)p->ports_len;
 }
 
-void cluster_place(struct cluster *c, struct sched_pod *p, struct sched_node *n)
+// --- Priorities ----------------------------------------------------------------------------------
+
+// Where a priority is, or would be.
+static size_t priority_at(const struct cluster *c, int32_t priority)
+{
+    size_t low = 0;
+    size_t high = c->priorities.n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (c->priorities.p[middle].priority < priority)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void cluster_count_priority(struct cluster *c, int32_t priority)
+{
+    size_t at = priority_at(c, priority);
+    if (at == c->priorities.n || c->priorities.p[at].priority != priority) {
+        vec_push(&c->priorities, (struct priority_count){0});
+        memmove(&c->priorities.p[at + 1], &c->priorities.p[at],
+                (c->priorities.n - 1 - at) * sizeof(*c->priorities.p));
+        c->priorities.p[at] = (struct priority_count){priority, 0};
+    }
+    c->priorities.p[at].pods++;
+}
+
+static void cluster_discount_priority(struct cluster *c, int32_t priority)
+{
+    size_t at = priority_at(c, priority);
+    assert(at < c->priorities.n && c->priorities.p[at].priority == priority);
+    if (--c->priorities.p[at].pods)
+        return;
+    c->priorities.n--;
+    memmove(&c->priorities.p[at], &c->priorities.p[at + 1],
+            (c->priorities.n - at) * sizeof(*c->priorities.p));
+}
+
+bool cluster_has_lower(const struct cluster *c, int32_t priority)
+{
+    return c->priorities.n && c->priorities.p[0].priority < priority;
+}
+
+// --- Pods on nodes -------------------------------------------------------------------------------
+
+void cluster_show(struct cluster *c, struct sched_pod *p, struct sched_node *n)
 {
     assert(!p->node);
     p->node = n;
@@ -390,10 +445,16 @@ void cluster_place(struct cluster *c, struct sched_pod *p, struct sched_node *n)
     list_push_back(&cluster_namespace(c, p->api->metadata.namespace)->pods, &p->on.by_namespace);
     if (has_terms(p->api))
         list_push_back(&c->affine, &p->on.by_affinity);
+}
+
+void cluster_place(struct cluster *c, struct sched_pod *p, struct sched_node *n)
+{
+    cluster_show(c, p, n);
+    cluster_count_priority(c, p->queue.priority);
     cluster_node_changed(c, n);
 }
 
-static void take_off(struct cluster *c, struct sched_pod *p)
+void cluster_hide(struct sched_pod *p)
 {
     struct sched_node *n = p->node;
     assert(n && n->pods.p[p->on.at] == p);
@@ -404,6 +465,13 @@ static void take_off(struct cluster *c, struct sched_pod *p)
     list_remove(&p->on.by_namespace);
     list_remove(&p->on.by_affinity);
     p->node = NULL;
+}
+
+static void take_off(struct cluster *c, struct sched_pod *p)
+{
+    struct sched_node *n = p->node;
+    cluster_hide(p);
+    cluster_discount_priority(c, p->queue.priority);
     cluster_node_changed(c, n);
 }
 
@@ -449,7 +517,7 @@ void cluster_namespace_set(struct cluster *c, struct str name, const struct type
 
 void cluster_done(struct cluster *c)
 {
-    vec_done(&c->nominated);
+    vec_done(&c->priorities);
     map_foreach(&c->pods, i)
         cluster_pod_free(*map_value(&c->pods, i));
     map_foreach(&c->nodes, i)

@@ -70,6 +70,7 @@ enum pod_state {
 };
 
 struct binding;
+struct preempt_search;
 struct sched_group;
 
 // A pod in the queue (queue.c).
@@ -78,13 +79,22 @@ struct pod_queue {
     struct list_node waits[WHYS];
     int32_t priority;
     uint32_t attempts;
-    uint32_t whys;     // bits of enum why
-    uint32_t blocked;  // bits of enum queue_block under which it is counted
-    uint64_t order;    // among equals
-    int64_t due_ns;    // end of back-off
-    int64_t tried_ns;  // last attempt
-    int64_t queued_ns; // first time it could be tried
-    int64_t jitter_ns; // added to its back-off
+    uint32_t whys;                 // bits of enum why
+    uint32_t blocked;              // bits of enum queue_block under which it is counted
+    uint64_t order;                // among equals
+    int64_t due_ns;                // end of back-off
+    int64_t tried_ns;              // last attempt
+    int64_t queued_ns;             // first time it could be tried
+    int64_t jitter_ns;             // added to its back-off
+    struct preempt_search *search; // where its dry run goes on (src/sched/preempt); NULL: none
+};
+
+// The node that a pod waits for: the API's nominatedNodeName, or newer (preempt/nominate.c).
+struct pod_nomination {
+    struct sched_node *node; // NULL: none
+    struct list_node by_node;
+    uint64_t revision; // of the pod's last write: older versions say nothing about the nomination
+    bool writing;      // it is being stored
 };
 
 // What the condition of a pod reports (report.c).
@@ -106,9 +116,11 @@ struct sched_pod {
     size_t needs_len;
     struct pod_port *ports; // sorted
     size_t ports_len;
-    int64_t nonzero[2]; // cpu, memory for scoring: containers that ask for none count a little
-    // The same without pod-level resources: as kube-scheduler scores the pod that is to be placed.
-    int64_t nonzero_own[2];
+    struct { // cpu, memory for scoring: containers that ask for none count a little
+        int64_t nonzero[2];
+        // Without pod-level resources: as kube-scheduler scores the pod that is to be placed.
+        int64_t nonzero_own[2];
+    };
     struct sched_node *node; // where it counts, NULL: nowhere
     bool assumed;            // the node is ours, the API does not say so yet
     bool strange;            // it asks for a resource that had no number
@@ -118,6 +130,8 @@ struct sched_pod {
         uint32_t at;                   // its place in node->pods
         struct list_node by_namespace; // of those on a node
         struct list_node by_affinity;  // of those on a node that have terms of their own
+        bool evicted;                  // preempted; its deletion is on its way
+        struct pod_nomination nominated;
     } on;
     enum pod_state state;
     struct pod_queue queue;
@@ -152,7 +166,14 @@ struct sched_node {
     struct amount_vec requested;
     int64_t nonzero[2];
     struct pod_vec pods;
-    uint32_t ports; // host ports in use by its pods
+    uint32_t ports;        // host ports in use by its pods
+    struct list nominated; // pods that wait for it: pod_nomination.by_node
+};
+
+// How many pods on nodes have a priority; sorted, the lowest first.
+struct priority_count {
+    int32_t priority;
+    size_t pods;
 };
 
 struct sched_namespace {
@@ -179,9 +200,10 @@ struct cluster {
     struct ns_map MAP(struct sched_namespace *) namespaces;
     struct image_map MAP(struct image_use) images; // by name
     struct list affine;                            // pods on nodes with affinity terms of their own
-    struct pod_vec nominated; // pods without a node that are to get one when others have gone
-    size_t nodes_known;       // with an object
-    uint64_t version;         // changes with everything that filters look at
+    size_t nominated_len; // pods without a node that are to get one when others have gone
+    struct priority_vec VEC(struct priority_count) priorities;
+    size_t nodes_known; // with an object
+    uint64_t version;   // changes with everything that filters look at
 };
 
 void cluster_init(struct cluster *c);
@@ -217,14 +239,24 @@ struct sched_pod *cluster_pod(const struct cluster *c, struct str key);
 // True: it asks for less of something than before.
 struct sched_pod *cluster_pod_add(struct cluster *c, const struct typed_object *object);
 bool cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct typed_object *object);
-// cluster_nominate reports whether a pod without a node is nominated to one.
-void cluster_nominate(struct cluster *c, struct sched_pod *p, bool nominated);
+
+// cluster_nominate sets the node that a pod without one waits for; an empty name: none. The node
+// need not be known.
+void cluster_nominate(struct cluster *c, struct sched_pod *p, struct str node);
 
 void cluster_pod_remove(struct cluster *c, struct sched_pod *p); // frees it
 
 // cluster_place counts a pod on a node, cluster_lift takes it off again.
 void cluster_place(struct cluster *c, struct sched_pod *p, struct sched_node *n);
 void cluster_lift(struct cluster *c, struct sched_pod *p);
+
+// cluster_show and cluster_hide do the same for a dry run: nothing that is kept about the node is
+// invalidated, so the caller must put everything back before anything else is asked.
+void cluster_show(struct cluster *c, struct sched_pod *p, struct sched_node *n);
+void cluster_hide(struct sched_pod *p);
+
+// cluster_has_lower: a pod on a node has a lower priority.
+bool cluster_has_lower(const struct cluster *c, int32_t priority);
 
 struct sched_namespace *cluster_namespace(struct cluster *c, struct str name);
 void cluster_namespace_set(struct cluster *c, struct str name, const struct typed_object *object);

@@ -81,6 +81,9 @@ uint64_t cycle_signature(struct attempt *a)
     for (size_t i = 0; i < spec->node_selector.n; i++)
         sbuf_addf(&b, "\n%.*s==%.*s", STR_ARG(spec->node_selector.p[i].key),
                   STR_ARG(spec->node_selector.p[i].value));
+    // Who may be displaced depends on these, and for whom room is kept.
+    if (a->pod->queue.priority || spec->has_preemption_policy)
+        sbuf_addf(&b, "\n%d%.*s", a->pod->queue.priority, STR_ARG(spec->preemption_policy));
     for (size_t i = 0; i < spec->tolerations.n; i++)
         api_proto_write(&api_toleration_type, &spec->tolerations.p[i], &b);
     for (size_t i = 0; i < spec->topology_spread_constraints.n; i++)
@@ -95,8 +98,8 @@ uint64_t cycle_signature(struct attempt *a)
 static struct verdict *known_verdict(struct attempt *a)
 {
     struct sched *s = a->s;
-    if (s->verdicts.epoch != s->turn.epoch)
-        return NULL;                        // none is of now
+    if (s->verdicts.epoch != s->turn.epoch || a->pod->on.nominated.node)
+        return NULL;                        // none is of now, or about room kept for this very pod
     if (!a->pod->signature || a->wants_len) // its claims may be others by now, or have devices
         a->pod->signature = cycle_signature(a);
     struct verdict *v = &s->verdicts.all[a->pod->signature % VERDICTS_MAX];
@@ -277,6 +280,13 @@ static void cycle_ask_nodes(struct attempt *a, struct finding *found)
     }
 }
 
+// The node that the pod waits for is taken if it fits; no other is looked at then.
+static bool cycle_ask_nominated(struct attempt *a, struct finding *found)
+{
+    struct sched_node *n = a->pod->on.nominated.node;
+    return n && n->api && cycle_ask_node(a, n, found) == INDEX_YES;
+}
+
 // Kubernetes filters all nodes of a cluster of this size before it picks one.
 #define ERRORS_NODES_MAX 100
 
@@ -310,7 +320,8 @@ static struct sched_node *cycle_find_node(struct attempt *a)
     struct sched_node *n = NULL;
     found.nodes = arena_array(a->arena, struct sched_node *, found.max);
     found.ranks = arena_array(a->arena, int64_t, found.max);
-    cycle_ask_nodes(a, &found);
+    if (!cycle_ask_nominated(a, &found))
+        cycle_ask_nodes(a, &found);
     if (!a->failed && found.n && devices)
         cycle_look_for_errors(a);
     if (!a->failed && found.n)
@@ -351,6 +362,22 @@ void cycle_gate(struct attempt *a)
     report_gated(a->s, p);
 }
 
+// Adds to the line what preemption has to say.
+static enum preempt_outcome cycle_preempt(struct attempt *a, struct sbuf *line)
+{
+    cleanup_sbuf struct sbuf note = {0};
+    if (a->s->cost.meter.refused)
+        return PREEMPT_NO_HELP; // its selectors cost too much already
+    enum preempt_outcome made = preempt_run(a, &note);
+    if (made != PREEMPT_POSTPONED && a->s->cost.meter.refused) {
+        cost_postpone(a);
+        return PREEMPT_POSTPONED;
+    }
+    if (note.n)
+        sbuf_addf(line, "; preemption: %.*s", STR_ARG(sbuf_str(&note)));
+    return made;
+}
+
 static void no_node(struct attempt *a)
 {
     struct sched *s = a->s;
@@ -359,17 +386,22 @@ static void no_node(struct attempt *a)
     report_line(a, &line);
     if (cost_postpone_line(a, &line))
         return;
+    const struct want *give_up = cycle_give_up(a);
+    enum preempt_outcome made = give_up ? PREEMPT_NO_HELP : cycle_preempt(a, &line);
+    if (made == PREEMPT_POSTPONED)
+        return;
+    if (made == PREEMPT_WAITS)
+        p->queue.attempts--; // nothing has been tried
     s->stats.unschedulable++;
     meter_attempt(s, p, METER_UNSCHEDULABLE);
     if (!a->whys)
         a->whys = WHY_BIT(WHY_NODE_AFFINITY); // there is no node at all
     report_set_message(s, p, "Unschedulable", sbuf_str(&line));
-    const struct want *give_up = cycle_give_up(a);
     if (give_up) {
         bind_deallocate(s, p, give_up->object);
         return; // it gets another turn when that is done
     }
-    if (p->report.message)
+    if (p->report.message && made == PREEMPT_NO_HELP && !p->on.nominated.node)
         cycle_keep(a, str_z(p->report.message));
     queue_wait(&s->queue, p, a->whys);
 }
@@ -391,6 +423,7 @@ static void cycle_on_refused(struct attempt *a)
     sbuf_addf(&line, "0/%zu nodes are available: %.*s.", a->s->cluster.nodes_known,
               STR_ARG(sbuf_str(&a->text)));
     report_set_message(a->s, a->pod, "Unschedulable", sbuf_str(&line));
+    preempt_clear(a->s, a->pod); // no pod that leaves would help
     queue_wait(&a->s->queue, a->pod, a->whys ? a->whys : WHY_BIT(WHY_DEVICES));
 }
 

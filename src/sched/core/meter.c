@@ -15,6 +15,7 @@ static const struct prom_buckets solve_buckets = {.first = 0.00001, .factor = 2,
 static const struct prom_buckets plugin_buckets = {.first = 0.00001, .factor = 1.5, .n = 20};
 static const struct prom_buckets wait_buckets = {.first = 0.1, .factor = 2, .n = 14};
 static const struct prom_buckets sli_buckets = {.first = 0.01, .factor = 2, .n = 20};
+static const struct prom_buckets victims_buckets = {.first = 1, .factor = 2, .n = 7};
 static const struct prom_buckets tries_buckets = {.first = 1, .factor = 2, .n = 5};
 
 static double seconds_since(const struct sched *s, int64_t ns)
@@ -79,6 +80,17 @@ void meter_waited(struct sched *s, struct str driver, enum meter_wait how, int64
         return;
     d->round = s->meter.round;
     prom_observe_ns(&d->waits[how], &wait_buckets, took_ns);
+}
+
+void meter_preempt(struct sched *s, int64_t began_ns, size_t victims, size_t violations)
+{
+    struct meter_preempt *m = &s->meter.preempt;
+    m->attempts++;
+    m->violations += violations;
+    if (victims)
+        prom_observe(&m->victims, &victims_buckets, (double)victims);
+    prom_observe_ns(&m->evaluations[victims ? METER_SUCCESS : METER_UNRESOLVABLE], &attempt_buckets,
+                    exec_now_ns(s->exec) - began_ns);
 }
 
 void meter_done(struct meter *m)
@@ -265,6 +277,27 @@ static void write_waits(const struct sched *s, struct sbuf *out)
         }
 }
 
+static void write_preemption(const struct sched *s, struct sbuf *out)
+{
+    static const char took[] = "scheduler_preemption_evaluation_duration_seconds";
+    static const char broken[] = "scheduler_preemption_pdb_violations_total";
+    const struct meter_preempt *m = &s->meter.preempt;
+    prom_head(out, "scheduler_preemption_attempts_total", "counter",
+              "Total preemption attempts in the cluster till now");
+    sbuf_addf(out, "scheduler_preemption_attempts_total %llu\n", (unsigned long long)m->attempts);
+    prom_head(out, "scheduler_preemption_victims", "histogram",
+              "Number of selected preemption victims");
+    meter_write_times(out, "scheduler_preemption_victims", "", &m->victims, &victims_buckets);
+    prom_head(out, took, "histogram", "Duration in seconds for evaluating preemption candidates.");
+    for (size_t i = 0; i < METER_STATUSES; i++) {
+        cleanup_sbuf struct sbuf labels = {0};
+        sbuf_addf(&labels, "result=\"%s\",type=\"pod\"", statuses[i]);
+        meter_write_times(out, took, labels.p, &m->evaluations[i], &attempt_buckets);
+    }
+    prom_head(out, broken, "counter", "Pods preempted against a PodDisruptionBudget.");
+    sbuf_addf(out, "%s{type=\"pod\"} %llu\n", broken, (unsigned long long)m->violations);
+}
+
 void sched_metrics(const struct sched *s, struct sbuf *out)
 {
     write_attempts(s, out, s->meter.attempts, "scheduler_schedule_attempts_total",
@@ -289,6 +322,7 @@ void sched_metrics(const struct sched *s, struct sbuf *out)
     write_blocked(s, out);
     write_plugins(s, out);
     write_waits(s, out);
+    write_preemption(s, out);
     prom_head(out, "dray_scheduler_solves_total", "counter", "Questions put to the allocator.");
     sbuf_addf(out, "dray_scheduler_solves_total %llu\n", (unsigned long long)s->stats.solves);
     prom_head(out, "dray_scheduler_solve_duration_seconds", "histogram",

@@ -44,7 +44,15 @@ struct meter_driver {
     struct prom_times waits[METER_WAITS];
 };
 
+struct meter_preempt {
+    uint64_t attempts;
+    uint64_t violations;
+    struct prom_times victims;
+    struct prom_times evaluations[METER_STATUSES]; // by what came of them
+};
+
 struct meter {
+    struct meter_preempt preempt;
     struct prom_times attempts[METER_RESULTS];
     struct prom_times groups[METER_RESULTS];
     struct prom_times sli[METER_TRIES_MAX + 1]; // by number of attempts
@@ -64,6 +72,9 @@ void meter_group(struct sched *s, enum meter_result result, int64_t began_ns);
 
 // meter_solve counts a question to the allocator that began then, and its answer.
 void meter_solve(struct sched *s, int64_t began_ns, enum alloc_verdict verdict);
+
+// meter_preempt counts a search for victims that began then, and how many it found.
+void meter_preempt(struct sched *s, int64_t began_ns, size_t victims, size_t violations);
 
 // meter_prefilter counts that a pod's claims were resolved, from its attempt's begin on; one of ten
 // is timed.

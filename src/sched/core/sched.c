@@ -118,12 +118,13 @@ static void sched_run_task(void *arg)
     struct sched *s = arg;
     int64_t wait_ns = 0;
     uint64_t spent = s->cost.meter.spent;
+    preempt_begin_turn(s);
     for (size_t i = 0; i < RUN_PODS && (wait_ns = beside_wait_ns(s)) == 0; i++) {
         struct sched_pod *p = next_pod(s);
         if (!p)
             break;
         cycle_run(s, p);
-        if (cost_turn_over(s, spent))
+        if (cost_turn_over(s, spent) || preempt_turn_over(s))
             break;
     }
     cost_end_turn(s, spent);
@@ -265,8 +266,9 @@ uint32_t sched_room_whys(const struct sched_pod *p)
 
 static void pod_gone(struct sched *s, struct sched_pod *p)
 {
-    bool holds = p->node || p->api->status.nominated_node_name.n;
+    bool holds = p->node || p->on.nominated.node;
     uint32_t whys = holds ? sched_room_whys(p) : 0;
+    struct sched_node *waited = p->node && !list_empty(&p->node->nominated) ? p->node : NULL;
     beside_gone(s, p);
     bind_pod_changed(s, p);
     queue_leave(&s->queue, p);
@@ -276,6 +278,8 @@ static void pod_gone(struct sched *s, struct sched_pod *p)
     cluster_pod_remove(&s->cluster, p);
     if (whys)
         sched_wake(s, whys);
+    if (waited)
+        preempt_room(s, waited);
 }
 
 // Pods stand elsewhere, or look otherwise to those that want to be near them or far from them. What
@@ -296,8 +300,11 @@ static void pod_settled(struct sched *s, struct sched_pod *p, bool moved, bool s
     if (p->state != POD_BINDING || p->api->spec.node_name.n)
         queue_leave(&s->queue, p);
     if (p->node && !str_eq(p->node->name, where)) {
+        struct sched_node *waited = !list_empty(&p->node->nominated) ? p->node : NULL;
         cluster_lift(&s->cluster, p);
         sched_wake(s, sched_room_whys(p));
+        if (waited)
+            preempt_room(s, waited);
     }
     moved |= p->node && p->assumed; // where we put it
     p->assumed = false;
@@ -373,8 +380,7 @@ static void sched_pod_changed(void *arg, const struct typed_object *before,
         p = cluster_pod_add(&s->cluster, after);
     groups_pod(s, p);
     beside_pod(s, p);
-    cluster_nominate(&s->cluster, p,
-                     sched_is_mine(s, p->api) && p->api->status.nominated_node_name.n);
+    preempt_pod_changed(s, p);
     if (sched_is_mine(s, p->api))
         pod_pending(s, p, held);
     else if (p->api->spec.node_name.n || pod_is_terminal(p->api))
@@ -449,6 +455,8 @@ static void sched_node_changed(void *arg, const struct typed_object *before,
         index_set_node(s->devices, index, name, devices_object(after));
     if (!after)
         whys = WHY_BIT(WHY_SPREAD);
+    if (!after && sched_is_acting(s))
+        preempt_node_gone(s, name);
     if (whys)
         sched_wake(s, whys);
     warm_soon(s);
@@ -627,6 +635,7 @@ struct sched *sched_new(const struct sched_options *options)
     s->client = options->client;
     s->exec = options->client->exec;
     s->config.policy = options->policy;
+    s->config.preemption = options->preemption;
     s->turn.epoch = 1;
     s->config.binding_timeout_ns =
         options->binding_timeout_ns ? options->binding_timeout_ns : BINDING_TIMEOUT_NS;
@@ -648,6 +657,7 @@ struct sched *sched_new(const struct sched_options *options)
     list_init(&s->writes.takes);
     groups_init(s);
     volumes_init(s);
+    preempt_init(s);
     list_init(&s->writes.calls);
     report_init(s);
     cluster_init(&s->cluster);
@@ -734,6 +744,7 @@ void sched_start(struct sched *s)
         if (s->watch.informers[w])
             informer_start(s->watch.informers[w]);
     owners_watch(s);
+    preempt_start(s);
 }
 
 static void sched_stop_all(struct sched *s)
@@ -746,6 +757,7 @@ static void sched_stop_all(struct sched *s)
             informer_free(s->watch.informers[w]);
     bind_drop_all(s);
     owners_done(s);
+    preempt_done(s);
     volumes_done(s);
     list_foreach(&s->writes.calls, node) {
         struct call *c = list_entry(node, struct call, node);
@@ -790,4 +802,5 @@ void sched_get_stats(const struct sched *s, struct sched_stats *ret)
     ret->waiting = s->queue.waiting_len;
     ret->gated = s->queue.gated_len;
     ret->binding = s->queue.binding_len;
+    ret->dry_runs = s->preempt.dry_runs;
 }

@@ -156,7 +156,7 @@ static size_t tolerate_all(const struct api_node *node, struct api_toleration *a
     return n;
 }
 
-static bool explain_claim_is_closed_node(struct sched *s, const struct sched_node *n)
+static bool explain_claim_is_closed_node(struct sched *s, struct sched_node *n)
 {
     struct arena arena = {0};
     struct api_toleration *all =
@@ -174,7 +174,7 @@ static bool explain_claim_is_closed_node(struct sched *s, const struct sched_nod
 void sched_closed_nodes(struct sched *s, void (*fn)(void *arg, struct str node), void *arg)
 {
     for (size_t i = 0; i < s->cluster.order.n; i++) {
-        const struct sched_node *n = s->cluster.order.p[i];
+        struct sched_node *n = s->cluster.order.p[i];
         if (n && n->api && explain_claim_is_closed_node(s, n))
             fn(arg, n->name);
     }

@@ -8,12 +8,13 @@
 #include "codec/json_writer.h"
 #include "sched/core/cycle.h"
 #include "sched/dra/dra_int.h"
+#include "sched/explain/judge_int.h"
 #include "sched/filter/filter_int.h"
 #include "sched/filter/score_int.h"
 
 #include "base/banned.h"
 
-static void judge_write_reasons(struct json_writer *w, const struct refusals *all)
+void judge_write_reasons(struct json_writer *w, const struct refusals *all)
 {
     json_write_array_begin(w);
     for (size_t i = 0; i < all->n; i++) {
@@ -24,7 +25,7 @@ static void judge_write_reasons(struct json_writer *w, const struct refusals *al
     json_write_array_end(w);
 }
 
-static struct str judge_code(const struct refusals *all)
+struct str judge_code(const struct refusals *all)
 {
     return refusal_hopeless(all) ? STR("UnschedulableAndUnresolvable") : STR("Unschedulable");
 }
@@ -125,12 +126,6 @@ static bool judge_names_conflict(const struct api_pod *pod)
 }
 
 // --- Nodes ---------------------------------------------------------------------------------------
-
-struct judged_node {
-    struct sched_node *node;
-    int64_t rank;             // of the alternatives that its devices are
-    struct refusals refusals; // none: it will do
-};
 
 static int judge_by_name(const void *x, const void *y)
 {
@@ -284,6 +279,7 @@ static void judge_refuse_all(struct attempt *a, struct json_writer *w, struct st
         json_write_array_end(w);
     }
     json_write_object_end(w);
+    judge_write_refused(a, w, plugin, reason);
 }
 
 static int judge_nodes(struct attempt *a, enum dra_begin begun, struct json_writer *w,
@@ -306,6 +302,7 @@ static int judge_nodes(struct attempt *a, enum dra_begin begun, struct json_writ
         return err_set(err, ERR_INTERNAL, "%.*s", STR_ARG(sbuf_str(&a->text)));
     judge_write_nodes(w, all, n);
     judge_write_scores(a, w, all, n);
+    judge_preempt(a, all, n, w);
     return 0;
 }
 

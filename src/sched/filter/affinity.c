@@ -17,7 +17,9 @@ struct affinity {
     struct domains far;       // pods that a required anti-affinity term does not want
     struct domains forbidden; // pods that do not want the new one
     struct domains liked;     // weights
+    size_t near_len;          // domains of near with a pod
     bool self;                // the pod matches its own required affinity
+    bool active;              // some rule may refuse a node
     const struct api_pod_affinity_term_array *required, *anti; // NULL: none
 };
 
@@ -35,6 +37,18 @@ static void affinity_add_at(const struct attempt *a, struct domains *d, const st
     const struct str *value = n->api ? api_map_find(&n->api->metadata.labels, key) : NULL;
     if (value)
         *map_put(d, pair_key(a->arena, key, *value)) += by;
+}
+
+static void affinity_add_near(const struct attempt *a, struct affinity *f,
+                              const struct sched_node *n, struct str key, int64_t by)
+{
+    const struct str *value = n->api ? api_map_find(&n->api->metadata.labels, key) : NULL;
+    if (!value)
+        return;
+    int64_t *count = map_put(&f->near, pair_key(a->arena, key, *value));
+    f->near_len += *count == 0;
+    *count += by;
+    f->near_len -= *count == 0;
 }
 
 static int64_t affinity_count_at(const struct attempt *a, struct domains *d,
@@ -168,7 +182,7 @@ static void count_own(struct attempt *a, struct affinity *f, const struct sched_
             &near->required_during_scheduling_ignored_during_execution;
         if (ts->n && all_match(a, ts, a->api, e->api))
             for (size_t i = 0; i < ts->n; i++)
-                affinity_add_at(a, &f->near, e->node, ts->p[i].topology_key, 1);
+                affinity_add_near(a, f, e->node, ts->p[i].topology_key, 1);
         affinity_add_preferred(a, &f->liked,
                                &near->preferred_during_scheduling_ignored_during_execution, a->api,
                                e, 1);
@@ -236,6 +250,29 @@ void affinity_begin(struct attempt *a)
                 count_own(a, f, e);
         }
     }
+    f->active = f->required || f->anti || map_len(&f->forbidden);
+}
+
+// As in Kubernetes, a pod that comes in a dry run and does not want this one beside it is
+// overlooked when no rule was in force before.
+void affinity_update(struct attempt *a, const struct sched_pod *p, const struct sched_node *n,
+                     int by)
+{
+    struct affinity *f = a->affinity;
+    const struct api_pod_anti_affinity *far = far_of(p->api);
+    const struct api_pod_affinity_term_array *ts =
+        far ? &far->required_during_scheduling_ignored_during_execution : NULL;
+    if (!f || !f->active || p == a->pod)
+        return;
+    for (size_t i = 0; ts && i < ts->n; i++)
+        if (term_matches(a, &ts->p[i], p->api, a->api))
+            affinity_add_at(a, &f->forbidden, n, ts->p[i].topology_key, by);
+    if (f->required && all_match(a, f->required, a->api, p->api))
+        for (size_t i = 0; i < f->required->n; i++)
+            affinity_add_near(a, f, n, f->required->p[i].topology_key, by);
+    for (size_t i = 0; f->anti && i < f->anti->n; i++)
+        if (term_matches(a, &f->anti->p[i], a->api, p->api))
+            affinity_add_at(a, &f->far, n, f->anti->p[i].topology_key, by);
 }
 
 void affinity_end(struct attempt *a)
@@ -262,7 +299,7 @@ static bool near_enough(const struct attempt *a, const struct sched_node *n)
             return false;
     }
     // The first of a group that wants to be together has no pod to be near.
-    return all || (map_len(&f->near) == 0 && f->self);
+    return all || (f->near_len == 0 && f->self);
 }
 
 static bool far_enough(const struct attempt *a, const struct sched_node *n)

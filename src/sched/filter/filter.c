@@ -77,15 +77,11 @@ static const struct pod_port *port_of_pod(const struct sched_pod *p, const struc
 static const struct pod_port *taken_port(const struct attempt *a, const struct sched_node *n)
 {
     const struct sched_pod *p = a->pod;
-    const struct pod_vec *nominated = &a->s->cluster.nominated;
     const struct pod_port *taken = NULL;
     if (!p->ports_len)
         return NULL;
     for (size_t i = 0; n->ports && i < n->pods.n && !taken; i++)
         taken = port_of_pod(p, n->pods.p[i]);
-    for (size_t i = 0; i < nominated->n && !taken; i++)
-        if (filter_nominated(a, n, nominated->p[i]))
-            taken = port_of_pod(p, nominated->p[i]);
     return taken;
 }
 
@@ -97,39 +93,14 @@ static bool by_devices(const struct attempt *a, const struct sched_node *n, uint
            extended_class(a->s, a->s->cluster.res_names.p[res]);
 }
 
-// What pods that are nominated to the node are to have, of those that do not give way to this one.
-static int64_t nominated_at(const struct attempt *a, const struct sched_node *n, uint32_t res)
-{
-    const struct pod_vec *all = &a->s->cluster.nominated;
-    int64_t sum = 0;
-    for (size_t i = 0; i < all->n; i++) {
-        const struct sched_pod *p = all->p[i];
-        if (!filter_nominated(a, n, p))
-            continue;
-        for (size_t k = 0; k < p->needs_len; k++)
-            if (p->needs[k].res == res)
-                sum = amount_add(sum, p->needs[k].amount);
-    }
-    return sum;
-}
-
-bool filter_nominated(const struct attempt *a, const struct sched_node *n,
-                      const struct sched_pod *p)
-{
-    return p != a->pod && !p->node && p->queue.priority >= a->pod->queue.priority &&
-           str_eq(p->api->status.nominated_node_name, n->name);
-}
-
-bool filter_fits(struct attempt *a, const struct sched_node *n, const struct pod_need *needs,
-                 size_t needs_len, struct refusals *why)
+static bool filter_amounts_fit(struct attempt *a, const struct sched_node *n,
+                               const struct pod_need *needs, size_t needs_len, struct refusals *why)
 {
     bool fits = true;
     for (size_t i = 0; i < needs_len; i++) {
         uint32_t res = needs[i].res;
         int64_t all = amount_at(&n->allocatable, res);
         int64_t room = all - amount_at(&n->requested, res);
-        if (a->s->cluster.nominated.n)
-            room -= nominated_at(a, n, res);
         if (needs[i].amount <= room || by_devices(a, n, res))
             continue;
         if (!why)
@@ -146,6 +117,15 @@ bool filter_fits(struct attempt *a, const struct sched_node *n, const struct pod
     return fits;
 }
 
+bool filter_fits(struct attempt *a, struct sched_node *n, const struct pod_need *needs,
+                 size_t needs_len, struct refusals *why)
+{
+    size_t nominated = list_empty(&n->nominated) ? 0 : overlay_add_nominated(a, n);
+    bool fits = filter_amounts_fit(a, n, needs, needs_len, why);
+    overlay_remove_last(a, n, nominated);
+    return fits;
+}
+
 static enum why filter_refuse(struct attempt *a, struct refusals *why, enum why w, struct refusal r)
 {
     refusal_add(a, why, r);
@@ -153,7 +133,7 @@ static enum why filter_refuse(struct attempt *a, struct refusals *why, enum why 
 }
 
 // In kube-scheduler's order: the first that refuses is the one that is reported.
-enum why filter_node(struct attempt *a, const struct sched_node *n, struct refusals *why)
+static enum why filter_rules(struct attempt *a, const struct sched_node *n, struct refusals *why)
 {
     if (filter_is_unschedulable(a, n->api))
         return filter_refuse(a, why, WHY_UNSCHEDULABLE, (struct refusal){.code = REFUSED_CORDONED});
@@ -167,7 +147,7 @@ enum why filter_node(struct attempt *a, const struct sched_node *n, struct refus
     if (port)
         return filter_refuse(a, why, WHY_PORTS,
                              (struct refusal){.code = REFUSED_PORT, .number = port->port});
-    if (!filter_fits(a, n, a->pod->needs, a->pod->needs_len, why))
+    if (!filter_amounts_fit(a, n, a->pod->needs, a->pod->needs_len, why))
         return WHY_RESOURCES;
     if (a->volume.n && volume_rules_filter(a, n, why) != WHY_NONE)
         return WHY_VOLUMES;
@@ -175,7 +155,7 @@ enum why filter_node(struct attempt *a, const struct sched_node *n, struct refus
     return r != WHY_NONE ? r : affinity_filter(a, n, why);
 }
 
-uint32_t filter_node_all(struct attempt *a, const struct sched_node *n, struct refusals *why)
+uint32_t filter_node_all(struct attempt *a, struct sched_node *n, struct refusals *why)
 {
     uint32_t all = 0;
     if (filter_is_unschedulable(a, n->api))
@@ -195,4 +175,16 @@ uint32_t filter_node_all(struct attempt *a, const struct sched_node *n, struct r
     if (affinity_filter(a, n, why) != WHY_NONE)
         all |= WHY_BIT(WHY_POD_AFFINITY);
     return all;
+}
+
+enum why filter_node(struct attempt *a, struct sched_node *n, struct refusals *why)
+{
+    size_t nominated = list_empty(&n->nominated) ? 0 : overlay_add_nominated(a, n);
+    if (nominated) {
+        enum why r = filter_rules(a, n, why);
+        overlay_remove_last(a, n, nominated);
+        if (r != WHY_NONE)
+            return r;
+    }
+    return filter_rules(a, n, why); // a pod that is nominated may never come
 }

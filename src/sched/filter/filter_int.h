@@ -8,18 +8,15 @@
 
 // --- filter.c ------------------------------------------------------------------------------------
 
-// filter_node applies everything but devices. With why, the reasons are added.
-enum why filter_node(struct attempt *a, const struct sched_node *n, struct refusals *why);
+// filter_node applies everything but devices, with the pods that are nominated to the node and do
+// not give way to this one, and without them. With why, the reasons are added.
+enum why filter_node(struct attempt *a, struct sched_node *n, struct refusals *why);
 
 // filter_node_all is the bits of all that refuses, not only of the first.
-uint32_t filter_node_all(struct attempt *a, const struct sched_node *n, struct refusals *why);
+uint32_t filter_node_all(struct attempt *a, struct sched_node *n, struct refusals *why);
 
-// filter_nominated: another pod is to get the node, and does not give way to this one.
-bool filter_nominated(const struct attempt *a, const struct sched_node *n,
-                      const struct sched_pod *p);
-
-// filter_fits checks amounts, those of needs instead of the pod's own.
-bool filter_fits(struct attempt *a, const struct sched_node *n, const struct pod_need *needs,
+// filter_fits checks amounts, those of needs instead of the pod's own, beside nominated pods.
+bool filter_fits(struct attempt *a, struct sched_node *n, const struct pod_need *needs,
                  size_t needs_len, struct refusals *why);
 
 // filter_selected: node selector and required node affinity; filter_tolerated: hard taints.
@@ -33,13 +30,29 @@ enum why affinity_filter(struct attempt *a, const struct sched_node *n, struct r
 int64_t affinity_score(const struct attempt *a, const struct sched_node *n);
 bool affinity_scores(const struct attempt *a);
 void affinity_end(struct attempt *a);
+void affinity_update(struct attempt *a, const struct sched_pod *p, const struct sched_node *n,
+                     int by);
 
 void spread_begin(struct attempt *a);
 void spread_end(struct attempt *a);
+void spread_update(struct attempt *a, const struct sched_pod *p, const struct sched_node *n,
+                   int by);
 enum why spread_filter(struct attempt *a, const struct sched_node *n, struct refusals *why);
 bool spread_is_soft(const struct attempt *a); // a constraint is a preference
 void spread_score(const struct attempt *a, struct sched_node *const *nodes, size_t n,
                   int64_t *ret); // normalized
+
+// --- overlay.c -----------------------------------------------------------------------------------
+
+// overlay_add and overlay_remove: the filters of this attempt see a pod on the node that is not
+// there, or do not see one that is. The caller takes it back before the attempt ends.
+void overlay_add(struct attempt *a, struct sched_pod *p, struct sched_node *n);
+void overlay_remove(struct attempt *a, struct sched_pod *p);
+
+// overlay_add_nominated adds the pods that are nominated to the node and do not give way to the
+// attempt's; the last node->pods are theirs. Returns how many; overlay_remove_last takes them off.
+size_t overlay_add_nominated(struct attempt *a, struct sched_node *n);
+void overlay_remove_last(struct attempt *a, struct sched_node *n, size_t pods);
 
 // --- score.c -------------------------------------------------------------------------------------
 

@@ -14,6 +14,10 @@ struct spread {
     const struct api_topology_spread_constraint *api;
     struct domain_counts MAP(int64_t) counts; // by value of the topology key, eligible nodes only
     int64_t least;                            // of all domains; 0 when there are too few of them
+    struct {
+        struct str value;
+        int64_t n;
+    } low[2]; // the two domains with the fewest pods, before any dry run
     bool hard;
     bool self;   // the pod itself matches
     bool system; // not the pod's own: nodes without the key count, too
@@ -70,6 +74,27 @@ static struct str spread_domain(const struct sched_node *n, struct str key)
     return value ? *value : STR("");
 }
 
+static bool spread_has_few_domains(const struct spread *s)
+{
+    return s->api->has_min_domains && map_len(&s->counts) < (size_t)s->api->min_domains;
+}
+
+static void spread_find_least(struct spread *s)
+{
+    s->low[0].n = s->low[1].n = INT64_MAX;
+    map_foreach(&s->counts, i) {
+        int64_t n = *map_value(&s->counts, i);
+        size_t at = n < s->low[0].n ? 0 : 1;
+        if (n >= s->low[1].n)
+            continue;
+        if (at == 0)
+            s->low[1] = s->low[0];
+        s->low[at].value = map_key(&s->counts, i);
+        s->low[at].n = n;
+    }
+    s->least = map_len(&s->counts) && !spread_has_few_domains(s) ? s->low[0].n : 0;
+}
+
 static void spread_count_pods(struct attempt *a, struct spread *s)
 {
     const struct cluster *c = &a->s->cluster;
@@ -87,12 +112,28 @@ static void spread_count_pods(struct attempt *a, struct spread *s)
             continue;
         ++*map_put(&s->counts, spread_domain(p->node, key));
     }
-    s->least = map_len(&s->counts) ? INT64_MAX : 0;
-    map_foreach(&s->counts, i)
-        if (*map_value(&s->counts, i) < s->least)
-            s->least = *map_value(&s->counts, i);
-    if (s->api->has_min_domains && map_len(&s->counts) < (size_t)s->api->min_domains)
-        s->least = 0;
+    spread_find_least(s);
+}
+
+// Only pods of one node come and go in a dry run, so only one domain of a constraint changes: the
+// least of the others is that of the two lowest which is not this one. As in Kubernetes, pods that
+// are being deleted are not counted at first, but are taken off.
+void spread_update(struct attempt *a, const struct sched_pod *p, const struct sched_node *n, int by)
+{
+    for (size_t i = 0; i < a->spreads_len; i++) {
+        struct spread *s = &a->spreads[i];
+        if (!s->hard || !str_eq(p->api->metadata.namespace, a->api->metadata.namespace) ||
+            !spread_matches_pod(a, s->api, p->api) || !spread_is_eligible(a, s, n))
+            continue;
+        struct str value = *api_map_find(&n->api->metadata.labels, s->api->topology_key);
+        int64_t *count = map_get(&s->counts, value);
+        if (!count)
+            continue;
+        *count += by;
+        int64_t others = str_eq(value, s->low[0].value) ? s->low[1].n : s->low[0].n;
+        if (!spread_has_few_domains(s))
+            s->least = *count < others ? *count : others;
+    }
 }
 
 // Pods of Services and controllers that say nothing are spread over hosts and zones, if possible.

@@ -74,4 +74,7 @@ bool volume_limits_ok(struct attempt *a, const struct sched_node *n, struct refu
 enum dra_begin volume_rules_begin(struct attempt *a);
 enum why volume_rules_filter(struct attempt *a, const struct sched_node *n, struct refusals *why);
 
+// volume_rules_update: a pod has come to a node or left it, in a dry run.
+void volume_rules_update(struct attempt *a, const struct sched_pod *p);
+
 #endif

@@ -184,6 +184,16 @@ enum dra_begin volume_rules_begin(struct attempt *a)
     return DRA_OK;
 }
 
+void volume_rules_update(struct attempt *a, const struct sched_pod *p)
+{
+    for (size_t i = 0; i < a->volume.n; i++) {
+        struct pod_volume *v = &a->volume.all[i];
+        if (str_eq(p->api->metadata.namespace, v->claim->metadata.namespace) &&
+            volumes_uses(p->api, v->claim->metadata.name))
+            v->sole_user = sole_user(a, v);
+    }
+}
+
 // --- Nodes ---------------------------------------------------------------------------------------
 
 // The volume's labels say in which zone and region it is; older ones have other names.
