@@ -6,7 +6,8 @@
 
 #include "base/banned.h"
 
-#define ASKS(cpu) "'containers':[{'name':'c','image':'i','resources':{'requests':{'cpu':'" cpu "'}}}]"
+#define ASKS(cpu) \
+    "'containers':[{'name':'c','image':'i','resources':{'requests':{'cpu':'" cpu "'}}}]"
 
 // Ends only when the test says so: as a pod with a long grace period.
 #define SLOW ",'finalizers':['test/slow']"
@@ -473,22 +474,16 @@ static void many_preemptors_settle(void **state)
     kit_end(&k);
 }
 
-RUN_TESTS(TEST_CASE(the_less_important_pod_goes),
-          TEST_CASE(a_free_node_costs_no_pod),
-          TEST_CASE(equal_priority_is_left_alone),
-          TEST_CASE(a_pod_that_never_preempts_waits),
-          TEST_CASE(off_means_off),
-          TEST_CASE(budgets_decide_between_equals),
-          TEST_CASE(a_budget_does_not_forbid),
-          TEST_CASE(unreadable_budgets_forbid),
+RUN_TESTS(TEST_CASE(the_less_important_pod_goes), TEST_CASE(a_free_node_costs_no_pod),
+          TEST_CASE(equal_priority_is_left_alone), TEST_CASE(a_pod_that_never_preempts_waits),
+          TEST_CASE(off_means_off), TEST_CASE(budgets_decide_between_equals),
+          TEST_CASE(a_budget_does_not_forbid), TEST_CASE(unreadable_budgets_forbid),
           TEST_CASE(the_condition_of_a_victim_tells_why),
           TEST_CASE(waiting_costs_no_attempts_and_no_pods),
           TEST_CASE(the_preemptor_takes_another_node_that_gets_free),
           TEST_CASE(equals_do_not_steal_the_room),
           TEST_CASE(lower_pods_are_not_bound_into_promised_room),
-          TEST_CASE(a_higher_pod_ends_the_nomination),
-          TEST_CASE(a_restart_loses_nothing),
+          TEST_CASE(a_higher_pod_ends_the_nomination), TEST_CASE(a_restart_loses_nothing),
           TEST_CASE(a_node_that_goes_ends_the_nomination),
-          TEST_CASE(a_preemptor_that_goes_frees_the_room),
-          TEST_CASE(failed_writes_are_repeated),
+          TEST_CASE(a_preemptor_that_goes_frees_the_room), TEST_CASE(failed_writes_are_repeated),
           TEST_CASE(many_preemptors_settle))

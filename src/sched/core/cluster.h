@@ -79,13 +79,13 @@ struct pod_queue {
     struct list_node waits[WHYS];
     int32_t priority;
     uint32_t attempts;
-    uint32_t whys;     // bits of enum why
-    uint32_t blocked;  // bits of enum queue_block under which it is counted
-    uint64_t order;    // among equals
-    int64_t due_ns;    // end of back-off
-    int64_t tried_ns;  // last attempt
-    int64_t queued_ns; // first time it could be tried
-    int64_t jitter_ns; // added to its back-off
+    uint32_t whys;                 // bits of enum why
+    uint32_t blocked;              // bits of enum queue_block under which it is counted
+    uint64_t order;                // among equals
+    int64_t due_ns;                // end of back-off
+    int64_t tried_ns;              // last attempt
+    int64_t queued_ns;             // first time it could be tried
+    int64_t jitter_ns;             // added to its back-off
     struct preempt_search *search; // where its dry run goes on (src/sched/preempt); NULL: none
 };
 

@@ -130,9 +130,7 @@ struct sched {
     struct client *client;
     struct exec *exec;
     struct sched_config config;
-    bool started;
-    bool standby; // another replica acts
-
+    bool started, standby; // standby: another replica acts
     struct sched_watch watch;
     struct cluster cluster;
     struct index *devices;
@@ -141,7 +139,6 @@ struct sched {
     struct volumes volumes;
     struct ext_map extended; // keys owned
     struct beside beside;
-
     struct queue queue;
     struct sched_turn turn;
     struct sched_cost cost;

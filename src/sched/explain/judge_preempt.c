@@ -121,8 +121,7 @@ static void judge_run_all(struct attempt *a, struct judged_preemption *j)
         r->tried = !refusal_hopeless(&r->node->refusals);
         if (!r->tried)
             continue;
-        r->result =
-            dryrun_node(a, r->node->node, &budgets, NULL, &r->candidate, &r->refusals);
+        r->result = dryrun_node(a, r->node->node, &budgets, NULL, &r->candidate, &r->refusals);
         if (r->result == DRYRUN_FITS &&
             (!j->chosen || preempt_cost_cmp(&r->candidate.cost, &j->chosen->candidate.cost) < 0))
             j->chosen = r;
@@ -180,8 +179,8 @@ static void judge_write_run_refused(struct json_writer *w, const struct judged_r
     json_write_key(w, r->node->node->name);
     json_write_object_begin(w);
     json_write_key(w, STR("plugin"));
-    json_write_str(w, none || !r->refusals.n ? STR("")
-                                             : str_z(refusal_plugin(r->refusals.p[0].code)));
+    json_write_str(w,
+                   none || !r->refusals.n ? STR("") : str_z(refusal_plugin(r->refusals.p[0].code)));
     json_write_key(w, STR("reasons"));
     if (none) {
         json_write_array_begin(w);

@@ -40,10 +40,9 @@ void budgets_start(struct sched *s)
     const struct api_kind *kind = api_kind_find(STR("policy/v1"), STR("PodDisruptionBudget"));
     s->preempt.budgets =
         informer_new(&(struct informer_options){.client = s->client, .kind = kind});
-    informer_add_handler(s->preempt.budgets, &(struct informer_handler){.synced = budgets_on_synced,
-                                                                        .refused =
-                                                                            budgets_on_refused,
-                                                                        .arg = s});
+    informer_add_handler(s->preempt.budgets,
+                         &(struct informer_handler){
+                             .synced = budgets_on_synced, .refused = budgets_on_refused, .arg = s});
     informer_start(s->preempt.budgets);
 }
 
@@ -114,8 +113,7 @@ bool budgets_violated(struct preempt_budgets *b, const struct api_pod *pod)
     for (size_t i = budgets_find_first(b, m->namespace);
          i < b->n && str_eq(b->p[i].api->metadata.namespace, m->namespace); i++) {
         const struct api_pod_disruption_budget *api = b->p[i].api;
-        if (labels_match(api->spec.selector, &m->labels) <= 0 ||
-            budgets_is_disrupted(api, m->name))
+        if (labels_match(api->spec.selector, &m->labels) <= 0 || budgets_is_disrupted(api, m->name))
             continue;
         if (--b->p[i].left < 0)
             return true;

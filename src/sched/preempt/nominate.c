@@ -64,8 +64,8 @@ static void nominate_on_cleared(struct sched *s, void *arg, const struct client_
 
 void preempt_clear(struct sched *s, struct sched_pod *p)
 {
-    bool stored = p->api->status.nominated_node_name.n > 0 &&
-                  p->object->revision >= p->on.nominated.revision;
+    bool stored =
+        p->api->status.nominated_node_name.n > 0 && p->object->revision >= p->on.nominated.revision;
     nominate_end(s, p);
     if (!stored || p->on.nominated.writing)
         return;

@@ -105,8 +105,8 @@ static bool search_nodes(struct attempt *a, struct preempt_search *q, struct pre
 }
 
 // The best node of an earlier turn, as it is now.
-static void search_again(struct attempt *a, const struct preempt_search *q,
-                         struct preempt_budgets *b, struct preempt_candidate *best)
+static void search_check_best(struct attempt *a, const struct preempt_search *q,
+                              struct preempt_budgets *b, struct preempt_candidate *best)
 {
     const struct cluster *c = &a->s->cluster;
     struct sched_node *n = q->best < c->order.n ? c->order.p[q->best] : NULL;
@@ -142,7 +142,7 @@ static enum preempt_outcome search_postpone(struct attempt *a)
     return PREEMPT_POSTPONED;
 }
 
-static enum preempt_outcome search_run(struct attempt *a, struct preempt_candidate *best)
+static enum preempt_outcome search_find_best(struct attempt *a, struct preempt_candidate *best)
 {
     struct preempt_budgets budgets;
     struct preempt_search *q = search_begin(a);
@@ -152,7 +152,7 @@ static enum preempt_outcome search_run(struct attempt *a, struct preempt_candida
     if (!complete && !a->s->cost.meter.refused)
         return search_postpone(a);
     if (q->found && !best->victims)
-        search_again(a, q, &budgets, best);
+        search_check_best(a, q, &budgets, best);
     bool stale = q->found && !best->victims;
     search_end(a);
     return stale ? search_postpone(a) : best->victims ? PREEMPT_NOMINATED : PREEMPT_NO_HELP;
@@ -204,7 +204,7 @@ enum preempt_outcome preempt_run(struct attempt *a, struct sbuf *note)
     if (!search_is_eligible(a, note, &outcome))
         return outcome;
     int64_t began_ns = exec_now_ns(s->exec);
-    outcome = search_run(a, &best);
+    outcome = search_find_best(a, &best);
     if (outcome == PREEMPT_POSTPONED)
         return outcome;
     meter_preempt(s, began_ns, outcome == PREEMPT_NOMINATED ? best.cost.pods : 0,
@@ -221,8 +221,8 @@ enum preempt_outcome preempt_run(struct attempt *a, struct sbuf *note)
 
 bool sched_preemption_parse(struct str text, enum sched_preemption *ret)
 {
-    static const char *const names[] = {[SCHED_PREEMPTION_KUBERNETES] = "kubernetes",
-                                        [SCHED_PREEMPTION_OFF] = "off"};
+    static const char *const names[] = {
+        [SCHED_PREEMPTION_KUBERNETES] = "kubernetes", [SCHED_PREEMPTION_OFF] = "off"};
     for (size_t i = 0; i < array_len(names); i++)
         if (str_eqz(text, names[i])) {
             *ret = (enum sched_preemption)i;
