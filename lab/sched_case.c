@@ -5,7 +5,9 @@
 //
 //     {"name", "pending": "NAMESPACE/NAME", "features": {GATE: bool}, "nodes": […], "pods": […], …}
 //     -> {"name", "preEnqueue", "preFilter", "feasible": [NODE],
-//         "filtered": {NODE: [PLUGIN, [REASON], CODE]}}
+//         "filtered": {NODE: [PLUGIN, [REASON], CODE]},
+//         "preemption": {"node", "victims", "violations", "best", "tie", "candidates", "refused",
+//                        "message"}, "message"}        (the last two when no node is feasible)
 //
 // Every other member that is a list has objects of the API, as a server has stored them. A line
 // that cannot be answered gets {"name", "error"}.
@@ -190,8 +192,8 @@ const struct cli_verb sched_case_verb = {
     .synopsis = "sched-case --jsonl",
     .text = "Reads cases from standard input, one JSON object a line: the objects of a cluster and "
             "the pod in question. Prints one answer a line: the nodes that are feasible, and for "
-            "every other node the plugin that refuses it, its reasons and its code. Nothing is "
-            "scheduled.",
+            "every other node the plugin that refuses it, its reasons and its code; if no node is "
+            "feasible, the pods that would be preempted. Nothing is scheduled.",
     .examples = "dray sched-case --jsonl < cases.jsonl",
     .groups = {&sched_case_group},
     .run = verb_sched_case,

@@ -133,7 +133,6 @@ struct sched {
     struct owners owners;
     struct ext_map extended; // keys owned
     struct beside beside;
-
     struct queue queue;
     struct sched_turn turn;
     struct sched_cost cost;

@@ -253,8 +253,8 @@ void affinity_begin(struct attempt *a)
     f->active = f->required || f->anti || map_len(&f->forbidden);
 }
 
-// As in Kubernetes, a pod that comes in a dry run and does not want this one beside it is
-// overlooked when no rule was in force before.
+// As in Kubernetes, the anti-affinity of a pod that comes in a dry run is overlooked when no rule
+// was in force before.
 void affinity_update(struct attempt *a, const struct sched_pod *p, const struct sched_node *n,
                      int by)
 {

@@ -105,8 +105,8 @@ static bool search_nodes(struct attempt *a, struct preempt_search *q, struct pre
 }
 
 // The best node of an earlier turn, as it is now.
-static void search_repeat_dry_run(struct attempt *a, const struct preempt_search *q,
-                                  struct preempt_budgets *b, struct preempt_candidate *best)
+static void search_check_best(struct attempt *a, const struct preempt_search *q,
+                              struct preempt_budgets *b, struct preempt_candidate *best)
 {
     const struct cluster *c = &a->s->cluster;
     struct sched_node *n = q->best < c->order.n ? c->order.p[q->best] : NULL;
@@ -152,7 +152,7 @@ static enum preempt_outcome search_find_best(struct attempt *a, struct preempt_c
     if (!complete && !a->s->cost.meter.refused)
         return search_postpone(a);
     if (q->found && !best->victims)
-        search_repeat_dry_run(a, q, &budgets, best);
+        search_check_best(a, q, &budgets, best);
     bool stale = q->found && !best->victims;
     search_end(a);
     return stale ? search_postpone(a) : best->victims ? PREEMPT_NOMINATED : PREEMPT_NO_HELP;
