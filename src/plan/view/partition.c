@@ -38,9 +38,10 @@ const uint32_t *inventory_wholes(const struct inventory *inv, struct arena *aren
         if (is_new || takes > w->takes)
             *w = (struct whole){i, takes};
     }
-    for (uint32_t i = 0; i < inv->devices_len; i++)
-        if (keys[i].n)
-            ret[i] = map_get(&wholes, keys[i])->device;
+    for (uint32_t i = 0; i < inv->devices_len; i++) {
+        const struct whole *w = keys[i].n ? map_get(&wholes, keys[i]) : NULL;
+        ret[i] = w ? w->device : i;
+    }
     map_done(&wholes);
     return ret;
 }
