@@ -393,10 +393,12 @@ static bool life_look(struct life *l, bool *good)
     cleanup_sbuf struct sbuf target = {0};
     sbuf_addf(&target, "/api/v1/nodes/%.*s", STR_ARG(l->node));
     bool found = l->node.n && l->s->get(l->s->arg, target.p, &node);
+    bool unknown = l->node.n && !found && l->s->forbidden(l->s->arg); // the user may not read nodes
     const yyjson_val *ready = found ? life_find_condition(node.root, "Ready") : NULL;
-    bool node_ready = found && (!ready || str_eqz(json_get_str(ready, "status"), "True"));
+    bool node_ready =
+        unknown || (found && (!ready || str_eqz(json_get_str(ready, "status"), "True")));
     bool done = life_of_deletion(l, node_ready) || life_of_scheduling(l) || life_of_end(l, good) ||
-                life_of_node(l, found, node.root);
+                (!unknown && life_of_node(l, found, node.root));
     json_doc_done(&node);
     return done;
 }
