@@ -90,7 +90,7 @@ static int down_stop_server(const char *socket_path, struct err *err)
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd < 0 && errno == ESRCH)
         return 0;
-    if (fd < 0 || kill(pid, SIGTERM) < 0) {
+    if (fd < 0 || syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0) < 0) {
         int code = errno;
         if (fd >= 0)
             (void)close(fd);
