@@ -570,6 +570,9 @@ int why_plan_run(struct why_plan *p, struct err *err)
                                              .body = s->body,
                                              .content_type = str_z(s->type)};
         int r = cluster_request(p->c, q, &answer, err);
+        if (r < 0 && i && strcmp(s->method, "POST") == 0) // nothing that was deleted may be lost
+            (void)fprintf(stderr, "What was to be created, for 'dray apply -f FILE':\n%.*s\n",
+                          STR_ARG(s->body));
         if (r < 0)
             return err_wrap(err, "%.*s", STR_ARG(s->text));
         if (s->path.n && (r = step_await_gone(p, s, err)) < 0)
