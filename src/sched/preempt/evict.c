@@ -67,8 +67,8 @@ static bool evict_is_wanted(const struct preemption *e)
     return p && p->on.nominated.node && !p->node && str_eq(p->on.nominated.node->name, e->where);
 }
 
-// evict_is_awaited: a pod that has to go is still on the node. Also one that ends for another reason
-// than preemption: its end wakes the preemptor, which must not try again before.
+// evict_is_awaited: a pod that has to go is still on the node. Also one that ends for another
+// reason than preemption: its end wakes the preemptor, which must not try again before.
 static bool evict_is_awaited(const struct sched_pod *p)
 {
     const struct sched_node *n = p->on.nominated.node;
