@@ -49,7 +49,7 @@ bool preempt_turn_over(const struct sched *s);
 // preempt_pod_changed takes the nomination of a pod's newest version; preempt_node_gone ends those
 // to a node that is gone. preempt_clear ends one, in memory and in the API.
 void preempt_pod_changed(struct sched *s, struct sched_pod *p);
-void preempt_node_gone(struct sched *s, struct str node);
+void preempt_node_gone(struct sched *s, struct str name);
 void preempt_clear(struct sched *s, struct sched_pod *p);
 
 // preempt_room: a pod has left the node. Pods that wait for it get their turn at once when no more
