@@ -102,7 +102,8 @@ int sched_explain(struct sched *s, struct str kind, struct str namespace, struct
 // sched_judge writes the answer of every node to a pending pod, in kube-scheduler's words, as
 // members of a JSON object: preEnqueue; or preFilter, feasible and filtered, and if no node will do
 // preemption and message (docs/design/scheduler.md, Verdicts). It may take long: for callers
-// without other requests to serve. Returns 0, -ERR_NOT_FOUND, or -ERR_INTERNAL with the error of an attempt.
+// without other requests to serve. Returns 0, -ERR_NOT_FOUND, or -ERR_INTERNAL with the error of an
+// attempt.
 struct json_writer;
 int sched_judge(struct sched *s, struct str namespace, struct str name, struct json_writer *w,
                 struct err *err) MUST_USE;
