@@ -221,8 +221,16 @@ enum alloc_row {
 };
 
 // A part of a row: what takes how many devices away.
+// Why a capacity does not suffice.
+enum alloc_shortage {
+    ALLOC_SHORT_LEFT,    // too little of it, or too little is left
+    ALLOC_SHORT_POLICY,  // a share of this size is against the device's policy
+    ALLOC_SHORT_UNKNOWN, // the device has no such capacity
+};
+
 struct alloc_reason {
     enum alloc_row row;
+    enum alloc_shortage shortage;
     size_t devices;
     struct str what;  // class, selector term, taint, capacity, set/counter, attribute; in use: a
                       // claim, with the devices it holds that matter here
@@ -322,6 +330,7 @@ struct alloc_group {
     size_t nodes;
     struct str names[ALLOC_NAMES_SHOWN]; // of the first nodes
     size_t names_len;
+    bool preferred;                // its cause comes first
     struct str refused;            // why the node was not looked at; else empty and
     const struct alloc_view *view; // of the first node; NULL when refused
     struct alloc_explanation explanation;
@@ -331,6 +340,9 @@ struct alloc_group {
 // claims.
 struct alloc_report *alloc_report_new(void);
 void alloc_report_free(struct alloc_report *r);
+
+// alloc_report_set_quiet leaves out why selectors fail: each such text costs an evaluation.
+void alloc_report_set_quiet(struct alloc_report *r);
 
 // alloc_report_add explains claims on a node, which uses the solver. Returns false when the
 // question has an error there, or the meter has nothing left; then nothing is added.
@@ -357,6 +369,10 @@ struct alloc_remedies;
 void alloc_report_summary(struct alloc_report *r, const struct alloc_remedies *remedies,
                           struct sbuf *out);
 void alloc_report_text(struct alloc_report *r, struct sbuf *out);
+
+// alloc_report_prefer_last puts the cause of the node added last first in the summary: that where
+// the least has to change.
+void alloc_report_prefer_last(struct alloc_report *r);
 void alloc_report_json(struct alloc_report *r, struct sbuf *out);
 
 // --- Remedies ------------------------------------------------------------------------------------
@@ -369,6 +385,7 @@ enum alloc_change_kind {
     ALLOC_CHANGE_CONSTRAINT, // what: the attribute
     ALLOC_CHANGE_HOLDER,     // what: the claim that would have to go
     ALLOC_CHANGE_NODE,       // what: the node that an empty one would have to resemble
+    ALLOC_CHANGE_REWRITE,    // of struct alloc_rewrite; from, to
 };
 
 struct alloc_change {
@@ -378,6 +395,27 @@ struct alloc_change {
     struct str what;
     struct str from, to;
     struct str text; // "claim a/b, request gpu: count 3 instead of 4"
+    // Where it is, as indexes; sub is UINT32_MAX without alternatives. place: the selector or
+    // constraint.
+    struct {
+        uint32_t claim, request, sub, place;
+    } at;
+    struct str expression; // the selector afterwards, or the class; empty: the selector goes
+    const struct api_device_taint *taint; // of a toleration
+    size_t weight;                        // smaller changes weigh less
+};
+
+// alloc_rewrite.selector of the name of the i-th capacity request is ALLOC_REWRITE_CAPACITY - i.
+#define ALLOC_REWRITE_CAPACITY (UINT32_MAX - 1)
+#define ALLOC_REWRITE_NAMES    (UINT32_MAX - 64) // a selector's number is smaller
+
+// A change of words that the caller suggests: a selector or a class that may have been meant.
+struct alloc_rewrite {
+    uint32_t claim, request, sub; // sub: UINT32_MAX without alternatives
+    uint32_t selector;            // UINT32_MAX: the class; see ALLOC_REWRITE_CAPACITY
+    struct str expression;        // the selector or class afterwards
+    struct str from, to;          // the part that differs, for people
+    size_t weight;                // as those in explain/remedy_gather.c
 };
 
 #define ALLOC_CHANGES_MAX 2
@@ -403,6 +441,27 @@ struct alloc_remedies {
 void alloc_remedies_find(struct alloc_report *r, struct alloc_solver *s,
                          struct alloc_remedies *ret);
 
+// alloc_remedies_ask does the same on given views, with changes that the caller suggests. The
+// result lives in arena.
+struct alloc_remedy_ask {
+    const struct alloc_view *const *views; // the first REMEDY_VIEWS_MAX count
+    size_t views_len;
+    const struct api_resource_claim *const *claims;
+    size_t claims_len;
+    const struct alloc_rewrite *rewrites;
+    size_t rewrites_len;
+    struct arena *arena;
+};
+void alloc_remedies_ask(struct alloc_solver *s, const struct alloc_remedy_ask *ask,
+                        struct alloc_remedies *ret);
+
+// alloc_conflict_core finds requests and constraints of the claims of which the node cannot satisfy
+// all, though it could if any one of them were dropped. Adds them as text ("requests a, b and the
+// constraint on x"). False: there are none, too many, or the deadline was over.
+bool alloc_conflict_core(struct alloc_solver *s, const struct alloc_view *view,
+                         const struct api_resource_claim *const *claims, size_t claims_len,
+                         struct sbuf *out);
+
 // alloc_view_renew makes a view like v in a snapshot of its own, in which these claims hold devices
 // and nothing else does: much quicker than a new cluster when the claims concern this node only.
 // Free both results. Objects of v's cluster are borrowed, v itself is not. Returns as
@@ -413,6 +472,9 @@ int alloc_view_renew(const struct alloc_view *v, const struct api_resource_claim
 
 // alloc_view_has_pool says whether a node can use a pool.
 bool alloc_view_has_pool(const struct alloc_view *v, struct str driver, struct str pool);
+
+// alloc_change_word is the kind of a change in JSON: "count". Static storage.
+const char *alloc_change_word(enum alloc_change_kind kind);
 
 // alloc_remedies_text adds a line for each remedy, at most max; alloc_remedies_json a JSON object.
 void alloc_remedies_text(const struct alloc_remedies *r, size_t max, struct sbuf *out);

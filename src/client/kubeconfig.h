@@ -39,6 +39,7 @@ struct kubeconfig_target {
     struct str server_name; // of its certificate
     struct str proxy;
     struct str ca_pem;
+    struct str ca_file; // where it was read; empty: it stood in the kubeconfig
     bool insecure;
     struct str namespace; // of the context; "default" when it names none
     struct str token;

@@ -66,7 +66,7 @@ void work_forget(struct work *w, size_t source);
 bool work_idle(const struct work *w);
 
 // work_metrics adds Prometheus' text about the queues of those with a name.
-#define WORKS_MAX 24
+#define WORKS_MAX 32
 void work_metrics(struct work *const *all, size_t n, struct sbuf *out);
 
 #endif

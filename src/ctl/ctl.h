@@ -47,6 +47,7 @@ enum ctl_controller {
     CTL_BOOTSTRAP_SIGNER,
     CTL_TOKEN_CLEANER,
     CTL_VOLUMES,
+    CTL_HISTORY,
     CTL_CONTROLLERS,
 };
 
@@ -88,6 +89,10 @@ struct ctl *ctl_new(const struct ctl_options *options);
 
 // ctl_start begins to list and watch.
 void ctl_start(struct ctl *c);
+
+// ctl_set_ca replaces the CA that is published and that signs, PEM as in ctl_options: of several
+// certificates the first one signs.
+void ctl_set_ca(struct ctl *c, struct str ca_certificate, struct str ca_key);
 
 // ctl_lead ends standing by. There is no way back but ctl_free.
 void ctl_lead(struct ctl *c);

@@ -52,6 +52,9 @@ void https_free(struct https *h);
 // https_set_identity sets the client certificate (PEM) of requests started from now on.
 void https_set_identity(struct https *h, struct str certificate_pem, struct str key_pem);
 
+// https_set_trust sets who vouches for the server (PEM) of connections made from now on.
+void https_set_trust(struct https *h, struct str ca_pem);
+
 struct https_answer {
     // 0: the server answered, with any status. Else -ERR_TIMEOUT, -ERR_UNAVAILABLE, -ERR_TOO_LARGE
     // (the body) with the reason in err.

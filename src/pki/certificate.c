@@ -306,3 +306,14 @@ bool pki_pair_matches(const char *certificate_pem, const char *key_pem)
     ERR_clear_error();
     return matches;
 }
+
+bool pki_key_fits(const struct pki_key_pair *pair)
+{
+    X509 *x = certificate_read(str_z(pair->certificate_pem));
+    EVP_PKEY *key = certificate_read_key(pair->key_pem);
+    bool fits = x && key && X509_check_private_key(x, key) == 1;
+    X509_free(x);
+    EVP_PKEY_free(key);
+    ERR_clear_error();
+    return fits;
+}

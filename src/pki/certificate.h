@@ -38,6 +38,9 @@ int pki_make_certificate(const struct pki_key_pair *ca, const struct pki_subject
 // pki_certificate_expiry reads when a PEM certificate ends.
 int pki_certificate_expiry(const char *certificate_pem, int64_t *ret, struct err *err) MUST_USE;
 
+// pki_key_fits: the key is that of the certificate.
+bool pki_key_fits(const struct pki_key_pair *pair);
+
 // pki_certificate_names: the PEM certificate is of this common name and these organizations, and of
 // no other.
 bool pki_certificate_names(const char *certificate_pem, const struct pki_subject *subject);

@@ -14,10 +14,13 @@
 #include "codec/base64.h"
 #include "net/address.h"
 #include "os/file.h"
+#include "pki/csr.h"
+#include "pki/pki_int.h"
 #include "pki/sign.h"
 
 #include "base/banned.h"
 
+#define CLUSTER_CA      "dray-ca"
 #define DAY_S           INT64_C(86400)
 #define CA_DAYS         3650
 #define LEAF_DAYS       365
@@ -91,15 +94,39 @@ static int pki_save_pair(const struct pki_key_pair *pair, const char *certificat
     return r;
 }
 
+// pki_load_ca refuses a key of another CA: what it signs would be valid nowhere. While a CA is
+// rotated both files hold two (ca_rotation.h): the key is that of the first certificate.
+static int pki_load_ca(const char *file, const char *key_file, int64_t until,
+                       struct pki_key_pair *ret, struct err *err)
+{
+    int r = pki_load_pair(file, key_file, until, ret, err);
+    if (r < 0 || ca_rotation_pick_key(ret))
+        return r;
+    pki_key_pair_done(ret);
+    return err_set(err, ERR_INVALID,
+                   "%s does not hold the key of %s: restore it from a backup ('dray restore')",
+                   key_file, file);
+}
+
+static int pki_make_any_ca(const char *name, int64_t now, struct pki_key_pair *ret, struct err *err)
+{
+    const struct pki_subject subject = {
+        .common_name = name, .not_before = now - 3600, .not_after = now + CA_DAYS * DAY_S};
+    return pki_make_ca(&subject, ret, err);
+}
+
+int pki_make_cluster_ca(int64_t now, struct pki_key_pair *ret, struct err *err)
+{
+    return pki_make_any_ca(CLUSTER_CA, now, ret, err);
+}
+
 static int prepare_any_ca(const char *name, const char *file, const char *key_file, int64_t now,
                           struct pki_key_pair *ret, struct err *err)
 {
-    int r = pki_load_pair(file, key_file, now + CA_RENEW_DAYS * DAY_S, ret, err);
+    int r = pki_load_ca(file, key_file, now + CA_RENEW_DAYS * DAY_S, ret, err);
     if (r != -ENOENT)
         return r;
-    struct pki_subject subject = {
-        .common_name = name, .not_before = now - 3600, .not_after = now + CA_DAYS * DAY_S};
-    r = pki_make_ca(&subject, ret, err);
+    r = pki_make_any_ca(name, now, ret, err);
     if (r == 0)
         r = pki_save_pair(ret, file, key_file, err);
     return r < 0 ? r : 1;
@@ -109,7 +136,7 @@ static int prepare_ca(struct pki *p, int64_t now, struct pki_key_pair *ret, bool
                       struct err *err)
 {
     char *key_file = pki_join_path(p->folder, "ca.key");
-    int r = prepare_any_ca("dray-ca", p->ca_file, key_file, now, ret, err);
+    int r = prepare_any_ca(CLUSTER_CA, p->ca_file, key_file, now, ret, err);
     *ret_new = r > 0;
     free(key_file);
     return r < 0 ? r : 0;
@@ -136,6 +163,13 @@ static int prepare_leaf(const struct pki_key_pair *ca, const struct pki_subject 
     int r = renew ? -ENOENT
                   : pki_load_pair(certificate_file, key_file, now + LEAF_RENEW_DAYS * DAY_S, &pair,
                                   err);
+    // A start that was interrupted between the two files leaves a key of another certificate; a CA
+    // that was replaced leaves certificates of the old one.
+    if (r == 0 && (!pki_key_fits(&pair) ||
+                   !csr_signed_by(str_z(pair.certificate_pem), str_z(ca->certificate_pem)))) {
+        pki_key_pair_done(&pair);
+        r = -ENOENT;
+    }
     if (r == -ENOENT) {
         subject.not_before = now - 3600;
         subject.not_after = now + LEAF_DAYS * DAY_S;
@@ -284,9 +318,48 @@ int pki_prepare(const char *folder, const struct pki_host *host, int64_t now, st
 int pki_read_ca(const struct pki *p, struct pki_key_pair *ret, struct err *err)
 {
     char *key_file = pki_join_path(p->folder, "ca.key");
-    int r = pki_load_pair(p->ca_file, key_file, 0, ret, err);
+    int r = pki_load_ca(p->ca_file, key_file, 0, ret, err);
     free(key_file);
     return r == -ENOENT ? err_set(err, ENOENT, "%s or its key has gone", p->ca_file) : r;
+}
+
+// pki_read_names reads the names that the server's certificate was made for: one a line.
+static int pki_read_names(const struct pki *p, struct names *ns, char **text, struct err *err)
+{
+    char *file = pki_join_path(p->folder, "server.names");
+    int r = pki_read_file(file, text, err);
+    if (r == -ENOENT)
+        r = err_set(err, ENOENT, "there is no %s; start the server once", file);
+    free(file);
+    for (char *line = r == 0 ? *text : NULL, *end; line && *line; line = end) {
+        end = strchr(line, '\n');
+        if (end)
+            *end++ = '\0';
+        pki_add_name(ns, line);
+    }
+    return r;
+}
+
+int pki_rotate_serving(const char *folder, int64_t now, struct err *err)
+{
+    struct pki p = {.folder = pki_join_path(folder, "."),
+                    .ca_file = pki_join_path(folder, "ca.crt"),
+                    .server_file = pki_join_path(folder, "server.crt"),
+                    .server_key_file = pki_join_path(folder, "server.key")};
+    struct pki_key_pair ca = {0};
+    struct names ns = {0};
+    char *text = NULL;
+    int r = pki_read_names(&p, &ns, &text, err);
+    if (r == 0)
+        r = pki_read_ca(&p, &ca, err);
+    const struct pki_subject subject = {
+        .common_name = "dray-server", .names = ns.p, .server = true};
+    if (r == 0)
+        r = prepare_leaf(&ca, &subject, p.server_file, p.server_key_file, now, true, err);
+    pki_key_pair_done(&ca);
+    free(text);
+    pki_done(&p);
+    return r;
 }
 
 int pki_make_node_certificate(const struct pki *p, const char *node, const char *const *names,
@@ -375,6 +448,14 @@ int pki_write_kubeconfig(const struct pki *p, const char *url, const char *path,
                : file_replace_durable(AT_FDCWD, path, sbuf_str(&out), 0600, err);
 }
 
+static int pki_check_account_key(const char *path, const char *pem, struct err *err)
+{
+    struct sign_key *key = NULL;
+    int r = sign_key_load(str_z(pem), &key, err);
+    sign_key_free(key);
+    return r < 0 ? err_wrap(err, "%s", path) : 0;
+}
+
 int pki_account_key(const char *folder, char **ret, struct err *err)
 {
     char *path = pki_join_path(folder, "sa.key");
@@ -389,6 +470,10 @@ int pki_account_key(const char *folder, char **ret, struct err *err)
         if (r == 0)
             *ret = sbuf_take(&pem);
         sbuf_done(&pem);
+    } else if (r == 0) {
+        r = pki_check_account_key(path, *ret, err);
+        if (r < 0)
+            free(take_ptr(*ret));
     }
     free(path);
     return r;

@@ -58,6 +58,10 @@ int pki_account_key(const char *folder, char **ret, struct err *err) MUST_USE;
 // or a negative code.
 int pki_rotate_account_key(const char *folder, bool finish, struct err *err) MUST_USE;
 
+// pki_rotate_serving makes a new key and certificate for the server, for the same names. A running
+// server takes them up by itself. Returns 0 or a negative code.
+int pki_rotate_serving(const char *folder, int64_t now, struct err *err) MUST_USE;
+
 // pki_write_kubeconfig writes a kubeconfig for the administrator with all data inside. p NULL:
 // plain text to url, nothing to show.
 int pki_write_kubeconfig(const struct pki *p, const char *url, const char *path,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What certificates (certificate.c), requests for them (csr.c, csr_sign.c) and keys (sign.c) share:
-// PEM texts, subjects, names. Private to the room.
+// What certificates (certificate.c), requests for them (csr.c, csr_sign.c), keys (sign.c) and files
+// (pki.c, ca_rotation.c) share: PEM texts, subjects, names. Private to the room.
 #ifndef PKI_PKI_INT_H
 #define PKI_PKI_INT_H
 
@@ -35,6 +35,12 @@ int certificate_sign_key(const struct pki_key_pair *ca, const struct pki_subject
 // csr_read gives the request in the first PEM block, NULL with a message when there is none. Its
 // signature is not checked.
 X509_REQ *csr_read(struct str pem, struct err *err);
+
+// pki_make_cluster_ca makes the CA of a server. now: seconds since 1970.
+int pki_make_cluster_ca(int64_t now, struct pki_key_pair *ret, struct err *err) MUST_USE;
+
+// ca_rotation_pick_key leaves of several keys that of the first certificate. False: there is none.
+bool ca_rotation_pick_key(struct pki_key_pair *pair);
 
 // sign_verify_curve verifies JOSE's form of an ECDSA signature: two numbers of half bytes each.
 bool sign_verify_curve(EVP_PKEY *key, const EVP_MD *digest, size_t half, struct str bytes,

@@ -22,10 +22,11 @@ enum inventory_state {
     INVENTORY_BLOCKED, // not held, but other claims have what it is made of (counters)
     INVENTORY_TAINTED, // not held, and only claims that tolerate its taints can
     INVENTORY_LOST,    // published, but of a pool that does not count or a node that is not there
+    INVENTORY_BROKEN,  // in use, and tainted or reported unhealthy by its driver
     INVENTORY_STATES,
 };
 
-// inventory_state_name: free, part, held, blocked, tainted, lost. Static storage.
+// inventory_state_name: free, part, held, blocked, tainted, lost, broken. Static storage.
 const char *inventory_state_name(enum inventory_state s);
 
 // Since when a claim has its devices.
@@ -75,6 +76,7 @@ struct inventory_device {
     uint32_t first_hold, holds_len;       // in inventory.holds
     size_t number;                        // in the allocator's snapshot
     enum inventory_state state;
+    bool simulated; // its node exists only in the API
     bool shared;    // may be allocated several times
     bool unhealthy; // a driver reports a problem
     struct str why; // for all states but free, part and held
@@ -137,6 +139,15 @@ size_t inventory_find(const struct inventory *inv, struct str name,
 // inventory_name adds driver/pool/device.
 void inventory_name(const struct alloc_device_id *id, struct sbuf *out);
 
+// inventory_simulated reports whether a node exists only in the API. INVENTORY_SIMULATED follows
+// the names of such nodes in tables.
+#define INVENTORY_SIMULATED " (simulated)"
+bool inventory_simulated(const struct inventory *inv, struct str node);
+
+// inventory_wholes gives for each device the one that it is a part of, in arena; itself for one
+// that is no part. Parts draw on the same counters.
+const uint32_t *inventory_wholes(const struct inventory *inv, struct arena *arena);
+
 // inventory_attribute finds an attribute of a device by its qualified name, or NULL. Names without
 // a domain are the driver's.
 const struct api_device_attribute *inventory_attribute(const struct inventory_device *d,
@@ -144,6 +155,9 @@ const struct api_device_attribute *inventory_attribute(const struct inventory_de
 
 // inventory_value adds an attribute's value as text; lists with commas.
 void inventory_value(const struct api_device_attribute *a, struct sbuf *out);
+
+// inventory_check_cel compiles an expression about devices. Returns 0 or -ERR_INVALID.
+int inventory_check_cel(struct str text, const struct alloc_features *f, struct err *err) MUST_USE;
 
 // --- What is free --------------------------------------------------------------------------------
 
@@ -159,9 +173,10 @@ struct free_row {
     struct str node; // empty: devices that several nodes have access to
     size_t devices;
     size_t states[INVENTORY_STATES];
-    size_t failed; // devices on which a selector fails
-    size_t fits;   // so many more claims for one such device would the scheduler serve
-    bool more;     // at least as many: the bound on claims or time was reached
+    size_t failed;        // devices on which a selector fails
+    size_t fits;          // so many more claims for one such device would the scheduler serve
+    size_t fits_tolerant; // … of pods that tolerate the taints administrators set on nodes
+    bool more;            // at least as many: the bound on claims or time was reached
 };
 
 struct free_answer {

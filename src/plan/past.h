@@ -10,16 +10,27 @@
 
 struct past_entry {
     struct moment at;
+    int rank; // among those of the same second: most times are of whole seconds
     struct str what;
     struct str source; // where it is known from
+};
+
+// One that had a device, by the records of the device-history-controller.
+struct past_holder {
+    struct str device; // driver/pool/device
+    struct str claim;  // namespace/name
+    struct str pods;   // may be empty
+    struct moment from, until;
+    struct str end; // how it ended
 };
 
 // Zeroed, it is empty.
 struct past {
     struct arena arena;
-    struct str subject;                    // "claim default/a", "device gpu.example.com/n1/gpu-0"
-    struct VEC(struct past_entry) entries; // oldest first
-    struct VEC(struct str) unknown;        // what cannot be known, and why
+    struct str subject;                     // "claim default/a", "device gpu.example.com/n1/gpu-0"
+    struct VEC(struct past_entry) entries;  // oldest first
+    struct VEC(struct past_holder) holders; // that gave it up, oldest first
+    struct VEC(struct str) unknown;         // what cannot be known, and why
 };
 
 void past_done(struct past *h);

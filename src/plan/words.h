@@ -11,7 +11,7 @@
 
 // memory at least 40Gi; model equal to A100: an operator may stand before the value.
 struct words_condition {
-    struct str name;
+    struct str name;  // empty: value is a CEL expression
     struct str value; // [>=|<=|>|<|!=|=]VALUE
 };
 
@@ -30,6 +30,7 @@ struct words {
     enum words_kind kind;
     struct str name;      // of the objects; empty: made of the words
     struct str namespace; // empty: none is written
+    struct str node;      // the pod's; empty: any
     struct str image;     // of the pod; empty: busybox
 };
 

@@ -125,7 +125,7 @@ static int empty_of(struct op *op, struct shown *own, const yyjson_val **ret, st
 {
     const struct api_kind *kind = op->request->kind;
     struct registry *reg = op->reg;
-    if (kind->custom) {
+    if (kind->custom || op->applied.apart) {
         int r = show_empty(op, own, err);
         *ret = own->doc.root;
         return r;

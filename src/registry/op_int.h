@@ -32,6 +32,7 @@ struct op {
     // Server-side apply: who manages what was worked out with the object.
     struct {
         bool done;
+        bool apart; // on another thread: the registry's caches are out of reach
         struct api_managed_fields_entry_array entries;
     } applied;
     // The answer.

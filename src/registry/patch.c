@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Patches: the object as the request's version shows it, changed as text, then an update like any
-// other. Nothing can come between reading and writing here, so there is nothing to try again.
+// other. Nothing can come between reading and writing here, so there is nothing to try again. Only
+// a large one is worked out on another thread, and again if the object has changed meanwhile.
 #include "api/patch.h"
 
 #include "registry/stage_int.h"
@@ -16,7 +17,16 @@ struct patching {
     const struct api_kind *kind; // of what is patched: the object or its Scale
     struct json_strict strict;
     struct sbuf current, patched;
+    const struct object *old; // that the patch is worked out for; referenced while it is apart
+    struct api_object body;   // the result
+    int result;
+    int tries; // on other threads
 };
+
+// From this size of patch and object on, the work would hold the loop for more than some
+// milliseconds.
+#define PATCH_APART_BYTES ((size_t)64 * 1024)
+#define PATCH_APART_TRIES 3
 
 static int fail_patch(struct op *op, const struct err *err)
 {
@@ -142,51 +152,130 @@ static int show_current(struct patching *p, const struct object *old)
     return r < 0 ? fail_internal(p->op, "%s", err.msg) : 0;
 }
 
-static int apply_object(struct patching *p, const struct object *old)
+// patch_make works out what the object is to be; it touches nothing but the request.
+static int patch_make(struct patching *p)
 {
-    struct op *op = p->op;
-    struct api_object body = {0};
-    if (p->kind->type == &api_scale_type)
-        return fail_unsupported(op,
-                                "a Scale cannot be applied to this server yet; use another type "
-                                "of patch");
-    int r = fields_apply(op, p->patch, old, &body);
-    if (r < 0)
-        return r;
-    if (old)
-        return update_body(op, &body, old);
-    r = update_check_name(op, api_object_meta(&body));
-    return r < 0 ? r : create_body(op, &body);
-}
-
-static int patch_object(struct patching *p)
-{
-    struct op *op = p->op;
-    struct api_object body = {0};
-    int r = update_check_subresource(op);
-    if (r < 0)
-        return r;
-    const struct object *old = op_head(op, op->request->name);
     if (p->type == REGISTRY_PATCH_APPLY)
-        return apply_object(p, old);
-    if (!old)
-        return fail_not_found(op, op_subject(op, op->request->name));
-    r = show_current(p, old);
+        return fields_apply(p->op, p->patch, p->old, &p->body);
+    int r = show_current(p, p->old);
     if (r == 0)
         r = apply_patch(p);
-    if (r == 0)
-        r = decode_result(p, &body);
+    return r < 0 ? r : decode_result(p, &p->body);
+}
+
+// patch_write goes on with the result, like any other update or creation.
+static int patch_write(struct patching *p)
+{
+    struct op *op = p->op;
+    if (p->kind->type == &api_scale_type)
+        return scale_object(op, p->body.value, p->old);
+    if (p->old)
+        return update_body(op, &p->body, p->old);
+    int r = update_check_name(op, api_object_meta(&p->body));
+    return r < 0 ? r : create_body(op, &p->body);
+}
+
+static int patch_check(struct patching *p)
+{
+    int r = update_check_subresource(p->op);
     if (r < 0)
         return r;
-    return p->kind->type == &api_scale_type ? scale_object(op, body.value, old)
-                                            : update_body(op, &body, old);
+    p->old = op_head(p->op, p->op->request->name);
+    if (p->type == REGISTRY_PATCH_APPLY && p->kind->type == &api_scale_type)
+        return fail_unsupported(p->op,
+                                "a Scale cannot be applied to this server yet; use another type "
+                                "of patch");
+    if (p->type != REGISTRY_PATCH_APPLY && !p->old)
+        return fail_not_found(p->op, op_subject(p->op, p->op->request->name));
+    return 0;
+}
+
+static void patch_finish(struct patching *p, int r)
+{
+    struct op *op = p->op;
+    json_strict_done(&p->strict);
+    sbuf_done(&p->current);
+    sbuf_done(&p->patched);
+    op_finish(op, r);
+}
+
+// --- On another thread ---------------------------------------------------------------------------
+
+static void patch_work(void *arg)
+{
+    struct patching *p = arg;
+    p->result = patch_make(p);
+}
+
+// patch_reset forgets what was worked out for an older object.
+static void patch_reset(struct patching *p)
+{
+    struct op *op = p->op;
+    json_strict_done(&p->strict);
+    sbuf_clear(&p->current);
+    sbuf_clear(&p->patched);
+    p->strict = (struct json_strict){0};
+    p->body = (struct api_object){0};
+    op->status = NULL;
+    op->applied.done = false;
+    op->said.warnings.n = 0;
+}
+
+static void patch_after(void *arg, bool stopping);
+
+static void patch_send_apart(struct patching *p)
+{
+    p->tries++;
+    p->op->applied.apart = true;
+    if (p->old)
+        p->old = object_ref(p->old);
+    apart_run(p->op->reg, patch_work, patch_after, p);
+}
+
+// patch_after: the object may have changed since; the result then is one of the past.
+static void patch_after(void *arg, bool stopping)
+{
+    struct patching *p = arg;
+    struct op *op = p->op;
+    const struct object *was = p->old;
+    int r = p->result;
+    op->applied.apart = false;
+    if (stopping) {
+        patch_reset(p);
+        r = fail_internal(op, "the server is stopping; try again");
+    } else if (op_head(op, op->request->name) != was) {
+        patch_reset(p);
+        r = patch_check(p);
+        if (r == 0 && p->tries < PATCH_APART_TRIES) {
+            object_unref(was);
+            patch_send_apart(p);
+            return;
+        }
+        if (r == 0)
+            r = patch_make(p);
+        if (r == 0)
+            r = patch_write(p);
+    } else if (r == 0) {
+        r = patch_write(p);
+    }
+    object_unref(was);
+    patch_finish(p, r);
+}
+
+// Kinds that come and go with their definition stay on the loop.
+static bool patch_goes_apart(const struct patching *p)
+{
+    size_t bytes = p->patch.n + (p->old ? p->old->json.n : 0);
+    return bytes > PATCH_APART_BYTES && apart_possible(p->op->reg) && !p->kind->custom &&
+           p->kind->type != &api_scale_type;
 }
 
 void registry_patch(struct registry *reg, const struct registry_request *request,
                     enum registry_patch_type type, struct str patch, struct arena *arena,
                     registry_done_fn done, void *arg)
 {
-    struct patching p = {
+    struct patching *p = arena_one(arena, struct patching);
+    *p = (struct patching){
         .op = op_new(reg, request, VERB_PATCH, arena, done, arg),
         .type = type,
         .patch = patch,
@@ -194,9 +283,14 @@ void registry_patch(struct registry *reg, const struct registry_request *request
                     ? api_kind_find(STR("autoscaling/v1"), STR("Scale"))
                     : request->kind,
     };
-    int r = patch_object(&p);
-    json_strict_done(&p.strict);
-    sbuf_done(&p.current);
-    sbuf_done(&p.patched);
-    op_finish(p.op, r);
+    int r = patch_check(p);
+    if (r == 0 && patch_goes_apart(p)) {
+        patch_send_apart(p);
+        return;
+    }
+    if (r == 0)
+        r = patch_make(p);
+    if (r == 0)
+        r = patch_write(p);
+    patch_finish(p, r);
 }

@@ -152,6 +152,8 @@ int registry_new(const struct registry_options *options, struct registry **ret, 
     reg->typed = typed_cache_new();
     list_init(&reg->writes.waiting);
     list_init(&reg->sweep.namespaces);
+    list_init(&reg->apart.jobs);
+    reg->apart.offload = options->offload;
     cel_memo_init(&reg->cel, options->cel);
     int r = admit_switch_off(options->disable_admission, &reg->admission_off, err);
     if (r == 0)
@@ -176,6 +178,7 @@ void registry_stop(struct registry *reg)
 {
     if (!reg)
         return;
+    apart_stop(reg);
     definitions_stop(reg);
     policies_stop(reg);
     podsec_stop(reg);

@@ -25,6 +25,12 @@ struct registry_podsec {
     struct str exempt_users, exempt_namespaces, exempt_runtime_classes;
 };
 
+// How long work runs beside the exec: work(job) on another thread, then after(job) on the exec.
+struct registry_offload {
+    void (*run)(void *arg, exec_fn work, exec_fn after, void *job); // NULL: there is no other
+    void *arg;
+};
+
 struct registry_options {
     struct store *store;
     struct exec *exec;
@@ -32,6 +38,7 @@ struct registry_options {
     const struct api_cel *cel;       // borrowed
     struct str disable_admission;    // plugins that do not run: kube-apiserver's names, by commas
     struct registry_podsec podsec;
+    struct registry_offload offload;
 };
 
 // registry_new makes a registry and sees to it that the namespaces every cluster has exist

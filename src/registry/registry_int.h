@@ -131,6 +131,11 @@ struct registry {
     struct podsec *podsec;     // NULL: Pod Security does not run
     struct typed_cache *typed;
     struct empty_objects *empty; // fields.c
+    struct {
+        struct registry_offload offload;
+        struct list jobs; // under way on other threads
+        bool stopped;
+    } apart;
 };
 
 #endif

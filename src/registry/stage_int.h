@@ -98,6 +98,15 @@ void fields_done(struct registry *reg);
 // nothing is none.
 void fields_settle(const struct api_object *object, const struct api_object *before);
 
+// --- Long work (apart.c) -------------------------------------------------------------------------
+
+// apart_run runs work(arg) on another thread and then after(arg) on the exec; stopping: the
+// registry goes, and the request must be refused. Only where apart_possible.
+bool apart_possible(const struct registry *reg);
+void apart_run(struct registry *reg, void (*work)(void *arg),
+               void (*after)(void *arg, bool stopping), void *arg);
+void apart_stop(struct registry *reg);
+
 // fields_apply lays a configuration over old, or makes an object of it. *ret is in the request's
 // version; it is created or updated like any other body.
 int fields_apply(struct op *op, struct str patch, const struct object *old, struct api_object *ret);

@@ -89,6 +89,10 @@ int server_set_oidc(struct server *s, const struct oidc_options *options, struct
 void server_found_cluster(struct server *s, struct str client_ca_pem, struct str proxy_ca_pem,
                           struct str url);
 
+// server_publish_ca tells others of a CA that was replaced, after server_found_cluster.
+void server_publish_ca(struct server *s, struct str client_ca_pem, struct str proxy_ca_pem,
+                       struct str url);
+
 // server_may: whether a user may do something to a resource beyond what a request asks: of a
 // request for a certificate (certificatesigningrequests/SUBRESOURCE), whether it may be approved
 // without a person.

@@ -26,6 +26,9 @@
 // Revisions that are left out: those of lost writes, which clients may have seen.
 #define SALVAGE_GAP ((int64_t)1 << 20)
 
+// Copies of damaged databases that are kept; each may be as large as the database.
+#define SALVAGE_ASIDE_MAX 10
+
 // No server ever comes this far.
 #define SALVAGE_REVISION_MAX (INT64_MAX / 2)
 
@@ -62,8 +65,25 @@ static void salvage_name_files(struct salvage *s)
     sbuf_addf(&s->new_path, "%s.salvaged", path);
     sbuf_addf(&s->new_log, "%s.salvaged-wal", path);
     sbuf_addf(&s->new_mark, "%s.salvaged.mark", path);
-    sbuf_addf(&s->aside, "%s.damaged", path);
-    sbuf_addf(&s->aside_log, "%s.damaged-wal", path);
+}
+
+// salvage_name_aside chooses names that no earlier salvage has taken: what it set aside may be all
+// that is left of some rows.
+static int salvage_name_aside(struct salvage *s, struct err *err)
+{
+    for (int i = 0; i < SALVAGE_ASIDE_MAX; i++) {
+        sbuf_clear(&s->aside);
+        sbuf_clear(&s->aside_log);
+        sbuf_addf(&s->aside, "%s.damaged", s->options->path);
+        if (i > 0)
+            sbuf_addf(&s->aside, ".%d", i);
+        sbuf_addf(&s->aside_log, "%s-wal", s->aside.p);
+        if (access(s->aside.p, F_OK) < 0 && access(s->aside_log.p, F_OK) < 0)
+            return 0;
+    }
+    return err_set(err, EEXIST,
+                   "cannot set %s aside: %d earlier copies (%s.damaged*) are there; move them away",
+                   s->options->path, SALVAGE_ASIDE_MAX, s->options->path);
 }
 
 static int salvage_remove_new(struct salvage *s, struct err *err)
@@ -144,6 +164,8 @@ static int salvage_keep_row(struct salvage *s, sqlite3_stmt *st, struct err *err
     if (result != SQLITE_DONE)
         return salvage_fail(s, s->new_path.p, s->new, err);
     s->kept++;
+    if ((int64_t)row.revision > s->newest)
+        s->newest = (int64_t)row.revision;
     return 0;
 }
 
@@ -210,6 +232,7 @@ static int salvage_copy_all(struct salvage *s, struct err *err)
     int64_t after = 0;
     for (;;) {
         int r = salvage_copy(s, &after, err);
+        // Clients may have seen the revision of a row that is lost, unless that is impossible.
         if (after > s->newest && after <= SALVAGE_REVISION_MAX)
             s->newest = after;
         if (r <= 0)
@@ -308,6 +331,8 @@ static int salvage_run(struct salvage *s, struct err *err)
     if (r < 0 && r != -ENOENT && r != -ERR_INVALID)
         return r;
     r = salvage_remove_new(s, err);
+    if (r == 0)
+        r = salvage_name_aside(s, err);
     if (r == 0)
         r = salvage_set_aside(s->options->path, s->aside.p, err);
     if (r == 0)

@@ -18,6 +18,11 @@
 #define TOPO_PLACES       18U // NUMA node and PCIe root
 #define TOPO_SOCKET_WIDTH 8U
 
+static void devices_add_node(struct view_table *t, struct str node, bool simulated)
+{
+    view_table_cellf(t, VIEW_PLAIN, "%.*s%s", STR_ARG(node), simulated ? INVENTORY_SIMULATED : "");
+}
+
 // --- Free ----------------------------------------------------------------------------------------
 
 static void devices_add_count(struct view_table *t, size_t n, enum view_style style)
@@ -25,43 +30,68 @@ static void devices_add_count(struct view_table *t, size_t n, enum view_style st
     view_table_cellf(t, n ? style : VIEW_DIM, "%zu", n);
 }
 
-// States that no device is in can be left out where there is no room.
-static void state_columns(struct view_table *t, const struct view_free *all, size_t n)
+static const char *const devices_state_heads[INVENTORY_STATES] = {
+    "FREE", "PART", "HELD", "BLOCKED", "TAINTED", "LOST", "BROKEN"};
+static const enum view_style devices_state_styles[INVENTORY_STATES] = {
+    VIEW_GOOD, VIEW_GOOD, VIEW_PLAIN, VIEW_WARN, VIEW_WARN, VIEW_BAD, VIEW_BAD};
+
+// Columns that are there only when they say something.
+struct state_shown {
+    bool broken, tolerant;
+};
+
+static struct state_shown state_shown_of(const struct view_free *all, size_t n)
 {
-    static const char *const names[INVENTORY_STATES] = {"FREE",    "PART",    "HELD",
-                                                        "BLOCKED", "TAINTED", "LOST"};
+    struct state_shown s = {0};
+    for (size_t i = 0; i < n; i++) {
+        s.broken |= all[i].answer->total.states[INVENTORY_BROKEN] > 0;
+        s.tolerant |= all[i].answer->total.fits_tolerant > all[i].answer->total.fits;
+    }
+    return s;
+}
+
+// States that no device is in can be left out where there is no room.
+static struct state_shown state_columns(struct view_table *t, const struct view_free *all, size_t n)
+{
+    struct state_shown shown = state_shown_of(all, n);
     view_table_column(t, STR("DEVICES"), VIEW_COLUMN_RIGHT);
     for (size_t i = 0; i < INVENTORY_STATES; i++) {
         size_t devices = 0;
         for (size_t k = 0; k < n; k++)
             devices += all[k].answer->total.states[i];
         bool spare = devices == 0 && i != INVENTORY_FREE && i != INVENTORY_HELD;
-        view_table_column(t, str_z(names[i]), VIEW_COLUMN_RIGHT | (spare ? VIEW_COLUMN_SPARE : 0));
+        if (i != INVENTORY_BROKEN || shown.broken)
+            view_table_column(t, str_z(devices_state_heads[i]),
+                              VIEW_COLUMN_RIGHT | (spare ? VIEW_COLUMN_SPARE : 0));
     }
     view_table_column(t, STR("FITS"), VIEW_COLUMN_RIGHT);
+    if (shown.tolerant)
+        view_table_column(t, STR("TOLERANT"), VIEW_COLUMN_RIGHT);
+    return shown;
 }
 
-static void state_cells(struct view_table *t, const struct free_row *r)
+static void state_cells(struct view_table *t, const struct free_row *r, struct state_shown shown)
 {
-    static const enum view_style styles[INVENTORY_STATES] = {VIEW_GOOD, VIEW_GOOD, VIEW_PLAIN,
-                                                             VIEW_WARN, VIEW_WARN, VIEW_BAD};
     devices_add_count(t, r->devices, VIEW_PLAIN);
     for (size_t i = 0; i < INVENTORY_STATES; i++)
-        devices_add_count(t, r->states[i], styles[i]);
+        if (i != INVENTORY_BROKEN || shown.broken)
+            devices_add_count(t, r->states[i], devices_state_styles[i]);
     view_table_cellf(t, r->fits ? VIEW_GOOD : VIEW_BAD, "%zu%s", r->fits, r->more ? "+" : "");
+    if (shown.tolerant)
+        devices_add_count(t, r->fits_tolerant, VIEW_PLAIN);
 }
 
 void view_free_classes(struct view_table *t, const struct view_free *all, size_t n)
 {
     view_table_column(t, STR("CLASS"), VIEW_COLUMN_WHOLE);
-    state_columns(t, all, n);
+    struct state_shown shown = state_columns(t, all, n);
     view_table_column(t, STR("NODES"), VIEW_COLUMN_RIGHT | VIEW_COLUMN_SPARE);
     for (size_t i = 0; i < n; i++) {
         size_t places = 0;
         for (size_t k = 0; k < all[i].answer->rows_len; k++)
             places += all[i].answer->rows[k].fits > 0;
         view_table_cell(t, all[i].class_name.n ? all[i].class_name : STR("(any)"), VIEW_PLAIN);
-        state_cells(t, &all[i].answer->total);
+        state_cells(t, &all[i].answer->total, shown);
         devices_add_count(t, places, VIEW_PLAIN);
     }
 }
@@ -84,18 +114,19 @@ static void names_cell(struct view_table *t, const struct view_free *f, struct s
 void view_free_nodes(struct view_table *t, const struct view_free *f)
 {
     view_table_column(t, STR("NODE"), VIEW_COLUMN_WHOLE);
-    state_columns(t, f, 1);
+    struct state_shown shown = state_columns(t, f, 1);
     view_table_column(t, STR("FREE NOW"), 0);
     for (size_t i = 0; i < f->answer->rows_len; i++) {
         const struct free_row *r = &f->answer->rows[i];
-        view_table_cell(t, r->node.n ? r->node : STR("(network)"), VIEW_PLAIN);
-        state_cells(t, r);
+        devices_add_node(t, r->node.n ? r->node : STR("(network)"),
+                         inventory_simulated(f->inv, r->node));
+        state_cells(t, r, shown);
         names_cell(t, f, r->node);
     }
     if (f->answer->rows_len == 1)
         return;
     view_table_cell(t, STR("(all)"), VIEW_HEAD);
-    state_cells(t, &f->answer->total);
+    state_cells(t, &f->answer->total, shown);
     view_table_cell(t, (struct str){0}, VIEW_PLAIN);
 }
 
@@ -136,21 +167,20 @@ static void holder_cells(struct view_table *t, const struct inventory *inv,
     view_table_cell(t, namespace, VIEW_PLAIN);
     view_table_cell(t, c->claim->metadata.name, VIEW_PLAIN);
     view_table_cell(t, c->pods.n ? c->pods : STR("-"), c->pods.n ? VIEW_PLAIN : VIEW_WARN);
-    view_table_cell(t, node.n ? node : c->node, VIEW_PLAIN);
+    devices_add_node(t, node.n ? node : c->node, inventory_simulated(inv, node.n ? node : c->node));
     view_table_cell(t, sbuf_str(&since), VIEW_PLAIN);
     view_table_cell(t, sbuf_str(&share), VIEW_PLAIN);
 }
 
 static enum view_style state_style(const struct inventory_device *d)
 {
-    static const enum view_style styles[INVENTORY_STATES] = {VIEW_GOOD, VIEW_GOOD, VIEW_PLAIN,
-                                                             VIEW_WARN, VIEW_WARN, VIEW_BAD};
-    return d->unhealthy ? VIEW_BAD : styles[d->state];
+    return d->unhealthy ? VIEW_BAD : devices_state_styles[d->state];
 }
 
-static void device_cells(struct view_table *t, const struct inventory_device *d)
+static void device_cells(struct view_table *t, const struct inventory_device *d, bool inside)
 {
     cleanup_sbuf struct sbuf name = {0};
+    sbuf_addz(&name, inside ? "  " : "");
     inventory_name(&d->id, &name);
     view_table_cell(t, sbuf_str(&name), VIEW_PLAIN);
     view_table_cellf(t, state_style(d), "%s%s", inventory_state_name(d->state),
@@ -158,7 +188,7 @@ static void device_cells(struct view_table *t, const struct inventory_device *d)
 }
 
 void view_who(struct view_table *t, const struct inventory *inv, const uint32_t *devices, size_t n,
-              struct moment now)
+              const uint32_t *wholes, struct moment now)
 {
     view_table_column(t, STR("DEVICE"), VIEW_COLUMN_WHOLE);
     view_table_column(t, STR("STATE"), 0);
@@ -170,16 +200,17 @@ void view_who(struct view_table *t, const struct inventory *inv, const uint32_t 
     view_table_column(t, STR("SHARE"), VIEW_COLUMN_WIDE);
     for (size_t i = 0; i < n; i++) {
         const struct inventory_device *d = &inv->devices[devices[i]];
+        bool inside = wholes && wholes[devices[i]] != devices[i];
         for (uint32_t k = d->first_hold; k < d->first_hold + d->holds_len; k++) {
-            device_cells(t, d);
+            device_cells(t, d, inside);
             holder_cells(t, inv, &inv->holds[k], d->node, now);
         }
         if (d->holds_len)
             continue;
-        device_cells(t, d);
+        device_cells(t, d, inside);
         for (size_t k = 0; k < 3; k++)
             view_table_cell(t, k == 0 && d->why.n ? d->why : STR("-"), VIEW_DIM);
-        view_table_cell(t, d->node, VIEW_PLAIN);
+        devices_add_node(t, d->node, d->simulated);
         view_table_cell(t, STR("-"), VIEW_DIM);
         view_table_cell(t, (struct str){0}, VIEW_PLAIN);
     }

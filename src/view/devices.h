@@ -25,9 +25,9 @@ void view_free_classes(struct view_table *t, const struct view_free *all, size_t
 void view_free_nodes(struct view_table *t, const struct view_free *f);
 
 // view_who makes a table of devices and who holds them; a device without a holder has one line,
-// too.
+// too. Names of devices for which wholes (may be NULL) names another are indented.
 void view_who(struct view_table *t, const struct inventory *inv, const uint32_t *devices, size_t n,
-              struct moment now);
+              const uint32_t *wholes, struct moment now);
 
 // view_topo adds the matrix and its legend.
 void view_topo(struct sbuf *out, const struct inventory *inv, const struct topo *topo,
@@ -49,6 +49,8 @@ void view_since(struct sbuf *out, const struct inventory_claim *c, struct moment
 void view_free_json(struct json_writer *w, const struct view_free *all, size_t n);
 void view_who_json(struct json_writer *w, const struct inventory *inv, const uint32_t *devices,
                    size_t n);
+void view_who_list_json(struct json_writer *w, const struct inventory *inv, const uint32_t *devices,
+                        size_t n); // the list alone
 void view_topo_json(struct json_writer *w, const struct inventory *inv, const struct topo *topo);
 void view_doctor_json(struct json_writer *w, const struct doctor *d);
 void view_history_json(struct json_writer *w, const struct past *h);

@@ -33,6 +33,7 @@ static void free_row(struct json_writer *w, const struct free_row *r)
     for (size_t i = 0; i < INVENTORY_STATES; i++)
         devices_json_write_number(w, inventory_state_name((enum inventory_state)i), r->states[i]);
     devices_json_write_number(w, "fits", r->fits);
+    devices_json_write_number(w, "fitsTolerant", r->fits_tolerant);
     json_write_key(w, STR("fitsMore"));
     json_write_bool(w, r->more);
     if (r->failed)
@@ -132,14 +133,21 @@ static void devices_json_write_device(struct json_writer *w, const struct invent
     json_write_object_end(w);
 }
 
+void view_who_list_json(struct json_writer *w, const struct inventory *inv, const uint32_t *devices,
+                        size_t n)
+{
+    json_write_array_begin(w);
+    for (size_t i = 0; i < n; i++)
+        devices_json_write_device(w, inv, &inv->devices[devices[i]]);
+    json_write_array_end(w);
+}
+
 void view_who_json(struct json_writer *w, const struct inventory *inv, const uint32_t *devices,
                    size_t n)
 {
     json_write_object_begin(w);
-    devices_json_begin_list(w, "devices");
-    for (size_t i = 0; i < n; i++)
-        devices_json_write_device(w, inv, &inv->devices[devices[i]]);
-    json_write_array_end(w);
+    json_write_key(w, STR("devices"));
+    view_who_list_json(w, inv, devices, n);
     json_write_object_end(w);
 }
 
@@ -197,6 +205,19 @@ void view_history_json(struct json_writer *w, const struct past *h)
         devices_json_write_time(w, "at", h->entries.p[i].at);
         json_write_text_if(w, "what", h->entries.p[i].what);
         json_write_text_if(w, "source", h->entries.p[i].source);
+        json_write_object_end(w);
+    }
+    json_write_array_end(w);
+    devices_json_begin_list(w, "holders");
+    for (size_t i = 0; i < h->holders.n; i++) {
+        const struct past_holder *p = &h->holders.p[i];
+        json_write_object_begin(w);
+        json_write_text_if(w, "device", p->device);
+        json_write_text_if(w, "claim", p->claim);
+        json_write_text_if(w, "pods", p->pods);
+        devices_json_write_time(w, "from", p->from);
+        devices_json_write_time(w, "until", p->until);
+        json_write_text_if(w, "end", p->end);
         json_write_object_end(w);
     }
     json_write_array_end(w);

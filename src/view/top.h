@@ -19,13 +19,31 @@ enum top_sort {
 struct top_look {
     struct view_term term; // rows 0: everything
     enum top_sort sort;
-    bool devices;  // a line a device
-    size_t scroll; // lines left out at the beginning
+    bool devices;         // a line a device
+    bool pods;            // the cursor is among the pods that wait
+    size_t cursor;        // line with the cursor, with keys
+    size_t scroll;        // lines left out at the beginning of the list
+    size_t pods_scroll;   // … of the pods that wait
+    struct str namespace; // only what claims and pods of this one have and want; empty: all
+    struct str filter;    // only lines with this text; empty: all
+    bool typing;          // the filter is being typed
+    bool help;            // the keys instead of the picture
     struct moment now;
-    bool keys; // the line of key bindings
+    bool keys; // cursor, details and the line of key bindings
 };
 
-// view_top adds the picture, and returns how many lines the list has.
-size_t view_top(struct sbuf *out, const struct inventory *inv, const struct top_look *look);
+// What a picture had to show.
+struct top_seen {
+    size_t lines, pods;           // of the list, and pods that wait, after the filters
+    size_t lines_room, pods_room; // rows for them
+};
+
+// view_top adds the picture.
+struct top_seen view_top(struct sbuf *out, const struct inventory *inv,
+                         const struct top_look *look);
+
+// view_top_json writes the same as data: nodes, devices and pods that wait.
+struct json_writer;
+void view_top_json(struct json_writer *w, const struct inventory *inv, const struct top_look *look);
 
 #endif

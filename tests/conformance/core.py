@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of core kinds and workloads with what Kubernetes' own strategies say against them (tests/unit/data/core_rows.jsonl and
-work_rows.jsonl, made by tests/diff/core_diff.py): `dray validate --jsonl` must say the same, in the same words.
+"""Objects of core kinds and workloads with what Kubernetes' own strategies say against them (tests/unit/data/core_rows.jsonl,
+work_rows.jsonl and bound_rows.jsonl, made by tests/diff/core_diff.py): `dray validate --jsonl` must say the same, in the same words.
 
 usage: core.py DRAY"""
 import json, os, subprocess, sys
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'unit', 'data')
-ROWS = [os.path.join(DATA, name) for name in ('core_rows.jsonl', 'work_rows.jsonl')]
+ROWS = [os.path.join(DATA, name) for name in ('core_rows.jsonl', 'work_rows.jsonl', 'bound_rows.jsonl')]
 
 
 def main():

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Puts the scheduling questions under sched/ to `dray sched-case` and compares with what kube-scheduler 1.37.1 said: whether the pod gets a turn, which
-nodes would do, and for every other node the plugin that refuses it, its reasons and its code; where no node does, who would be preempted on every node,
-which node is chosen, and the message of the pod's condition.
+nodes would do with the score of each plugin, and for every other node the plugin that refuses it, its reasons and its code; where no node does, who would
+be preempted on every node, which node is chosen, and the message of the pod's condition.
 
 usage: sched_cases.py DRAY [FILE.jsonl.gz…]"""
 import glob, gzip, json, os, subprocess, sys
@@ -10,13 +10,14 @@ import glob, gzip, json, os, subprocess, sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def told(answer):
+def told(answer, want):
     """What is compared; reasons have no order."""
     stop = answer.get('preEnqueue')
     if stop:
         return {'preEnqueue': (stop['plugin'], sorted(stop['reasons']), stop['code'])}
     rows = {node: (plugin, sorted(reasons), code) for node, (plugin, reasons, code) in answer.get('filtered', {}).items()}
-    return {'feasible': sorted(answer.get('feasible', [])), 'filtered': rows}
+    scores = {key: answer.get(key) for key in ('scores', 'top') if want.get(key)}
+    return {'feasible': sorted(answer.get('feasible', [])), 'filtered': rows, **scores}
 
 
 def victims(candidate):
@@ -53,9 +54,9 @@ def check(dray, path):
         sys.exit(f'{path}: exit {run.returncode}, {len(answers)} answers to {len(cases)} cases: {run.stderr[-500:]}')
     wrong = 0
     for case, got in zip(cases, answers):
-        if 'error' in got or told(got) != told(case['want']):
+        if 'error' in got or told(got, case['want']) != told(case['want'], case['want']):
             wrong += 1
-            print(f'{case["name"]}:\n  got  {got.get("error") or told(got)}\n  want {told(case["want"])}')
+            print(f'{case["name"]}:\n  got  {got.get("error") or told(got, case["want"])}\n  want {told(case["want"], case["want"])}')
             continue
         want = case['want'].get('preemption')
         bad = preempted(got.get('preemption'), want)

@@ -102,7 +102,6 @@ BASES = {
     'PriorityClass': [{'apiVersion': 'scheduling.k8s.io/v1', 'kind': 'PriorityClass', 'metadata': {'name': 'n'}, 'value': 5, 'preemptionPolicy': 'Never'}],
     'Event': [{'apiVersion': 'v1', 'kind': 'Event', 'metadata': META, 'involvedObject': {'kind': 'Pod', 'namespace': 'default', 'name': 'p'}, 'reason': 'r', 'message': 'm',
                'type': 'Normal', 'reportingComponent': 'c', 'reportingInstance': 'i', 'action': 'a', 'eventTime': '2024-01-01T00:00:00.000000Z'}],
-    'PodDisruptionBudget': [{'apiVersion': 'policy/v1', 'kind': 'PodDisruptionBudget', 'metadata': META, 'spec': {'minAvailable': '50%', 'selector': {'matchLabels': {'a': 'b'}}}}],
     'LimitRange': [{'apiVersion': 'v1', 'kind': 'LimitRange', 'metadata': META, 'spec': {'limits': [
         {'type': 'Container', 'max': {'cpu': '2'}, 'min': {'cpu': '1'}, 'default': {'cpu': '2'}, 'defaultRequest': {'cpu': '1'}, 'maxLimitRequestRatio': {'cpu': '2'}},
         {'type': 'PersistentVolumeClaim', 'max': {'storage': '1Gi'}}]}}],
@@ -191,8 +190,43 @@ def spoil_work(rng, root, part):
         del owner[key]
 
 
+def spoil_selection(rng, new):
+    """Spoils what a workload selects its pods by, or what its template must be for it."""
+    spec = new['spec']
+    template = spec['template']
+    how = rng.randrange(6)
+    if how == 0:
+        template['metadata']['labels'] = rng.choice([{}, {'app': 'x'}, {'app': 'a', 'b': 'c'}, {'x': 'y'}])
+    elif how == 1 and new['kind'] != 'Job':
+        spec['selector'] = rng.choice([{}, None, {'matchLabels': {}}, {'matchLabels': {'x': 'y'}}, {'matchExpressions': [{'key': 'app', 'operator': 'Exists'}]},
+                                       {'matchExpressions': [{'key': 'app', 'operator': 'Near', 'values': ['a']}]}, {'matchLabels': {'-': 'a b'}},
+                                       {'matchExpressions': [{'key': 'app', 'operator': 'In'}]}, {'matchExpressions': [{'key': 'app', 'operator': 'NotIn', 'values': ['a']}]}])
+    elif how == 2 and new['kind'] == 'Job':
+        spec['manualSelector'] = True
+        spec['selector'] = rng.choice([{}, {'matchLabels': {'x': 'y'}}, {'matchLabels': {'app': 'a'}}])
+    elif how == 3:
+        template['spec']['restartPolicy'] = rng.choice(['Never', 'Always', 'OnFailure', '', 'x'])
+    elif how == 4:
+        template['spec']['activeDeadlineSeconds'] = rng.choice([1, 0])
+    else:
+        spec.get('selector', {}).setdefault('matchLabels', {})['more'] = 'x'
+
+
+def selection_case(rng, number, kind, new):
+    update = kind != 'Job' and rng.random() < 0.3
+    if update:
+        new['metadata'].update(uid='5f1e2d3c-0000-4000-8000-000000000001', resourceVersion='5', creationTimestamp='1970-01-01T00:00:01Z')
+    new.pop('status', None)
+    old = copy.deepcopy(new)
+    spoil_selection(rng, new)
+    row = {'name': str(number), 'kind': kind, 'apiVersion': new['apiVersion'], 'op': 'update' if update else 'create', 'new': new}
+    return dict(row, old=old) if update else row
+
+
 def work_case(rng, number, kind):
     new = copy.deepcopy(rng.choice(WORK[kind]))
+    if kind in ('Deployment', 'ReplicaSet', 'DaemonSet', 'StatefulSet', 'Job') and rng.random() < 0.3:
+        return selection_case(rng, number, kind, new)
     status = 'status' in new and rng.random() < 0.3
     update = status or (rng.random() < 0.25)
     if update:
@@ -204,6 +238,93 @@ def work_case(rng, number, kind):
     old = copy.deepcopy(new)
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         spoil_work(rng, new, ['status'] if status else ['spec', 'revision'])
+    row = {'name': str(number), 'kind': kind, 'apiVersion': new['apiVersion'], 'op': 'statusUpdate' if status else 'update' if update else 'create', 'new': new}
+    return dict(row, old=old) if update else row
+
+
+TARGET = {'type': 'Value', 'value': '5'}
+SCALED = {'kind': 'Deployment', 'name': 'd', 'apiVersion': 'apps/v1'}
+METRICS = [{'type': 'Resource', 'resource': {'name': 'cpu', 'target': {'type': 'Utilization', 'averageUtilization': 60}}},
+           {'type': 'ContainerResource', 'containerResource': {'name': 'memory', 'container': 'c', 'target': {'type': 'AverageValue', 'averageValue': '1Gi'}}},
+           {'type': 'Pods', 'pods': {'metric': {'name': 'q', 'selector': {'matchLabels': {'a': 'b'}}}, 'target': {'type': 'AverageValue', 'averageValue': '10'}}},
+           {'type': 'Object', 'object': {'describedObject': {'kind': 'Service', 'name': 's', 'apiVersion': 'v1'}, 'metric': {'name': 'r'}, 'target': TARGET}},
+           {'type': 'External', 'external': {'metric': {'name': 'queue'}, 'target': TARGET}}]
+RULES = {'stabilizationWindowSeconds': 30, 'selectPolicy': 'Min', 'tolerance': '100m',
+         'policies': [{'type': 'Pods', 'value': 4, 'periodSeconds': 60}, {'type': 'Percent', 'value': 10, 'periodSeconds': 1800}]}
+
+
+def scaler(spec):
+    return {'apiVersion': 'autoscaling/v2', 'kind': 'HorizontalPodAutoscaler', 'metadata': META,
+            'spec': dict({'scaleTargetRef': SCALED, 'minReplicas': 1, 'maxReplicas': 5}, **spec),
+            'status': {'observedGeneration': 1, 'currentReplicas': 2, 'desiredReplicas': 3, 'currentMetrics': [
+                {'type': 'Object', 'object': {'describedObject': SCALED, 'metric': {'name': 'r'}, 'current': {'value': '5'}}}],
+                'conditions': [{'type': 'AbleToScale', 'status': 'True', 'observedGeneration': 1}]}}
+
+
+def budget(spec):
+    return {'apiVersion': 'policy/v1', 'kind': 'PodDisruptionBudget', 'metadata': META,
+            'spec': dict({'selector': {'matchLabels': {'a': 'b'}}, 'unhealthyPodEvictionPolicy': 'AlwaysAllow'}, **spec),
+            'status': {'observedGeneration': 1, 'disruptedPods': {'p': '2026-01-01T00:00:00Z'}, 'disruptionsAllowed': 1, 'currentHealthy': 3, 'desiredHealthy': 2,
+                       'expectedPods': 3, 'conditions': [{'type': 'DisruptionAllowed', 'status': 'True', 'reason': 'Enough', 'message': 'm',
+                                                          'lastTransitionTime': '2026-01-01T00:00:00Z', 'observedGeneration': 1}]}}
+
+
+# Kinds of policy and autoscaling: numbers, words, names and amounts are spoilt anywhere in spec and status.
+BOUNDS = {
+    'HorizontalPodAutoscaler': [scaler({'metrics': METRICS}), scaler({'metrics': METRICS[:1], 'behavior': {'scaleUp': RULES, 'scaleDown': RULES}}),
+                                scaler({'metrics': METRICS[3:], 'minReplicas': 0}), scaler({'behavior': {'scaleUp': {'selectPolicy': 'Disabled'}}})],
+    'PodDisruptionBudget': [budget({'minAvailable': '50%'}), budget({'maxUnavailable': 1}), budget({'minAvailable': 0, 'maxUnavailable': '10%'})],
+}
+BASES.update(BOUNDS)
+KIND_WORDS = {'type': ['', 'Resource', 'Object', 'Pods', 'Percent', 'External', 'ContainerResource', 'Utilization', 'Value', 'AverageValue', 'x'],
+              'selectPolicy': ['', 'Max', 'Min', 'Disabled', 'x'], 'apiVersion': ['', 'v1', 'apps/v1', 'a/b/c', '/', '/v1', 'apps/', '//', 'x'],
+              'kind': ['', 'ReplicationController', 'a/b', '..', 'A%', 'x'], 'name': ['', 'a/b', '.', '..', 'a%b', 'x' * 300, 'cpu', 'hugepages-2Mi', 'Bad Name'],
+              'container': ['', 'A', 'x' * 64, 'a.b', 'c'], 'minAvailable': SHARES, 'maxUnavailable': SHARES, 'unhealthyPodEvictionPolicy': ['', 'IfHealthyBudget', 'x'],
+              'status': ['', 'True', 'Unknown', 'x'], 'reason': ['', 'A b', 'Ok', 'x' * 1025, '1', 'a:', 'a_'], 'message': ['', 'x' * 32769]}
+AMOUNTS = ('value', 'averageValue', 'tolerance')
+SMALL_NUMBERS = [-2147483648, -1, 0, 1, 2, 1799, 1800, 1801, 3600, 3601, 2147483647]
+
+
+def spoil_bounds(rng, root, part):
+    where = [p for p in places(root) if p[0] == part and len(p) > 1]
+    if not where:
+        return
+    path = rng.choice(where)
+    owner = root
+    for step in path[:-1]:
+        owner = owner[step]
+    key, value = path[-1], owner[path[-1]]
+    if isinstance(owner, dict) and rng.random() < 0.1:
+        del owner[key]
+    elif key in AMOUNTS and isinstance(value, str):
+        owner[key] = rng.choice(['-1', '0', '1m', '-1m', '5', '1Gi'])
+    elif key in KIND_WORDS and (isinstance(value, str) or 'vailable' in key):
+        owner[key] = rng.choice(KIND_WORDS[key] + (LARGE if 'vailable' in key else []))
+    elif isinstance(value, int):
+        owner[key] = rng.choice(SMALL_NUMBERS)
+    elif isinstance(value, list):
+        owner[key] = rng.choice([[], value * 2, list(reversed(value))])
+    elif isinstance(value, dict) and path[-2:] == ('selector', 'matchLabels'):
+        value[rng.choice(['', 'a/b/c', 'ok', 'x' * 64])] = rng.choice(['', '-a', 'v', 'x' * 64])
+    elif isinstance(value, dict) and 'metrics' in path and rng.random() < 0.5:
+        source = copy.deepcopy(rng.choice(METRICS))
+        owner.update(source) if 'type' in owner else value.update(source)
+    elif isinstance(value, dict) and 'target' in value:
+        value['target'].update(rng.choice([{'averageUtilization': 0}, {'averageUtilization': 5}, {'averageValue': '1'}, {'value': '1'}]))
+
+
+def bounds_case(rng, number, kind):
+    new = copy.deepcopy(rng.choice(BOUNDS[kind]))
+    status = rng.random() < 0.25
+    update = status or rng.random() < 0.3
+    if update:
+        new['metadata'].update(uid='5f1e2d3c-0000-4000-8000-000000000001', resourceVersion='5', creationTimestamp='1970-01-01T00:00:01Z')
+    old = copy.deepcopy(new)
+    if update and not status and rng.random() < 0.3:  # rules spare what was stored before them
+        spoil_bounds(rng, new, 'spec')
+        old = copy.deepcopy(new)
+    for _ in range(rng.choice([1, 1, 1, 2, 3])):
+        spoil_bounds(rng, new, 'status' if status else 'spec')
     row = {'name': str(number), 'kind': kind, 'apiVersion': new['apiVersion'], 'op': 'statusUpdate' if status else 'update' if update else 'create', 'new': new}
     return dict(row, old=old) if update else row
 
@@ -296,6 +417,8 @@ def case(rng, number, kinds):
     kind = rng.choice(kinds)
     if kind in WORK:
         return work_case(rng, number, kind)
+    if kind in BOUNDS:
+        return bounds_case(rng, number, kind)
     if kind == 'Pod' and rng.random() < 0.1:
         return status_case(rng, number)
     new = copy.deepcopy(rng.choice(BASES[kind]))

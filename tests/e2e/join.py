@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`dray join` between network namespaces: a control plane in one, a joined node in another, a veth pair between them. Bad hashes, tokens and
 names are refused in one line; the joined node runs a pod with a simulated device; logs and commands go through the server to it; its
-certificates are renewed; a restart continues without the token; requests that ask for too much are denied. Needs root, network
+certificates are renewed; a restart continues without the token; it follows a CA that is replaced; requests that ask for too much are denied. Needs root, network
 namespaces, crun or runc, and a static busybox; else it is skipped. Usage: join.py DRAY"""
 import base64, os, re, shutil, signal, subprocess, sys, tempfile, time
 
@@ -216,6 +216,28 @@ def restart(c, s, token):
     refused(c.join('--data-dir', s.data, '--node-name', 'third'), 'has joined as second')
 
 
+def other_ca(c, s):
+    """Through the three steps of 'dray rotate ca' the node stays ready, gets certificates of the new CA, and is reached."""
+    data, mine = os.path.join(c.folder, 'up'), os.path.join(s.data, 'pki')
+    ours = lambda: open(os.path.join(data, 'pki', 'ca.crt')).read()
+    of = lambda pem: run('openssl', 'verify', '-CAfile', pem, os.path.join(mine, 'node-client.pem')).returncode == 0 and \
+        run('openssl', 'verify', '-CAfile', pem, os.path.join(mine, 'node-serving.pem')).returncode == 0
+    reached = lambda: c.admin('exec', 'worker', '--', 'echo', 'still here').stdout == 'still here\n'
+    new = os.path.join(c.folder, 'new-ca.crt')
+    for words in ([], ['--issue'], ['--finish']):
+        got = run(DRAY, 'rotate', 'ca', '--data-dir', data, *words)
+        assert got.returncode == 0, got
+        c.until('the node trusts what the server does ' + str(words), lambda: open(os.path.join(mine, 'ca.crt')).read() == ours(), 60)
+        if words:
+            with open(new, 'w') as f:
+                f.write(ours().split('-----END CERTIFICATE-----')[0] + '-----END CERTIFICATE-----\n')
+            c.until('certificates of the new CA ' + str(words), lambda: of(new), 60)
+        c.until('the server reaches the node ' + str(words), reached, 60)
+        s.until_ready()
+    before = c.good('GET', '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/second')['spec']['renewTime']
+    c.until('the node renews its lease', lambda: c.good('GET', '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/second')['spec']['renewTime'] != before, 60)
+
+
 # --- Requests that ask for too much ---------------------------------------------------------------
 
 def request(c, subject, names=()):
@@ -303,6 +325,7 @@ def main():
         through_the_server(c, s, device)
         renewal(c, s)
         restart(c, s, token)
+        other_ca(c, s)
         hostile(c, s, address.split(':')[1])
         malformed(c)
         c.good('DELETE', f'{PODS}/worker')

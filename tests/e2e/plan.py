@@ -105,8 +105,8 @@ def tables(folder):
               '1 node (large):\n  request gpu: wants 2, 1 of 4 usable\n      3 in use, held by default/first-gpus-',
               '1 node (small):\n  request gpu: wants 2, 0 of 4 usable\n      4 refused by the selector (device.capacity',
               '4 tainted (maintenance=true:NoSchedule)', 'Nearest: 1 node (large): request gpu lacks 1 of 2.')
-    expect_in('remedies', r.stdout, 'It would fit with request gpu tolerating the taint maintenance=true:NoSchedule (on sick)',
-              'or with request gpu asking for 1 instead of 2 (on large)', 'or with claim team-b/train-0 gone (on large)',
+    expect_in('remedies', r.stdout, 'It would fit with request gpu asking for 1 instead of 2 (on large)',
+              'or with request gpu tolerating the taint maintenance=true:NoSchedule (on sick)', 'or with claim team-b/train-0 gone (on large)',
               'or in 1 more way (-o json lists them)')
     whole = dray('plan', '-f', '.', cwd=folder)
     expect('a directory is the same', whole.stdout, r.stdout)
@@ -181,9 +181,9 @@ def whys(folder):
     expect('placed', (r.returncode, r.stdout), (0, 'claim team-b/train-0 is placed already: on large with g: gpu-0.\n'))
     step = json.loads(dray('why', 'second', '-o', 'json', '-f', '.', cwd=folder).stdout)['steps'][0]
     expect('json', (step['pod'], step['status'], step['explanation']['nodes']), ('default/second', 'unplaced', 3))
-    expect_in('summary', step['summary'], '0/3 nodes: ', '; would fit with request gpu tolerating')
+    expect_in('summary', step['summary'], '0/3 nodes: ', '; would fit with request gpu asking for 1 instead of 2')
     expect('remedies', [c['kind'] for m in step['remedies']['remedies'] for c in m['changes']],
-           ['tolerate', 'count', 'selectorTerm', 'claimGone', 'claimGone', 'nodeAdded'])
+           ['count', 'claimGone', 'tolerate', 'selectorTerm', 'claimGone', 'nodeAdded'])
     r = dray('why', 'nope', '-f', '.', cwd=folder)
     expect('no such pod', r.returncode, 2)
     expect_in('no such pod', r.stderr, 'no pod or claim nope in the files; there are pod default/first')

@@ -137,6 +137,12 @@ def down(folder):
     assert r.returncode == 1 and 'no data directory' in r.stderr and os.path.exists(other), r
 
 
+def conforms(c):
+    """On simulated nodes alone the checks of containers are skipped, with the reason; nothing fails."""
+    r = c.run('conformance')
+    assert r.returncode == 0 and ' 0 failed' in r.stdout and 'all nodes are simulated' in r.stdout, r
+
+
 def main():
     top = tempfile.mkdtemp(prefix='dray-')
     try:
@@ -147,6 +153,7 @@ def main():
         nothing_runs(c)
         camera(c)
         hints(c)
+        conforms(c)
         out = c.stop()
         assert 'Stopped: API server, scheduler, controllers, simulated nodes.' in out, out
         other_profile(folder)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Requests: objects and patches as large as the API accepts, of many kinds and every patch type, hold the loop of the API server for a bounded time.
-dray_loop_longest_turn_seconds must stay below a bound after each. Usage: loop_turns.py DRAY"""
-import json, sys, time
-from kit import DRA, DRAY, Cluster
+dray_loop_longest_turn_seconds must stay below a bound after each, and so must a burst of TLS handshakes and a check of all caches. Usage: loop_turns.py DRAY"""
+import json, socket, ssl, sys, threading, time
+from kit import DRA, DRAY, TLS, Cluster, until
 
 SANITIZED = b'__asan_init' in open(DRAY, 'rb').read()
-BOUND_S = 15.0 if SANITIZED else 1.5  # the aim is 50 ms; the machine of a test has other work, too
+# A turn takes at most 50 ms on a quiet machine. Here it is judged by the processor time of the loop's thread, which other work on the same core still slows down.
+BOUND_S = 3.0 if SANITIZED else 0.1
 NS = '/namespaces/default'
 PODS, MAPS = '/api/v1' + NS + '/pods', '/api/v1' + NS + '/configmaps'
 CLAIMS, DEPLOYMENTS = DRA + NS + '/resourceclaims', '/apis/apps/v1' + NS + '/deployments'
@@ -128,18 +129,24 @@ def longest(c):
     return max(float(line.split()[-1]) for line in text.splitlines() if line.startswith('dray_loop_longest_turn_seconds{'))
 
 
+def loop_time(c):
+    """Processor time of the loop's thread, in seconds."""
+    with open(f'/proc/{c.process.pid}/task/{c.process.pid}/schedstat') as f:
+        return int(f.read().split()[0]) / 1e9
+
+
 def one(c, what, method, path, body, kind, slow):
     c.call('GET', '/healthz')
-    before, began = longest(c), time.monotonic()
+    before, ran, began = longest(c), loop_time(c), time.monotonic()
     code, text = c.call(method, path, body, kind=kind)
-    took, after = time.monotonic() - began, longest(c)
+    took, ran, after = time.monotonic() - began, loop_time(c) - ran, longest(c)
     if code >= 500:
         raise AssertionError((what, code, text[:300]))
     stall = after if after > before else 0
     if '--all' in sys.argv or stall > 0.05:
-        print(f'{what}: {code} in {took * 1000:.0f} ms, turn {stall * 1000:.0f} ms {text[:160] if "--all" in sys.argv and code > 201 else ""}', flush=True)
-    if min(took, after if after > before else took) > BOUND_S:
-        slow.append((what, round(took, 3)))
+        print(f'{what}: {code} in {took * 1000:.0f} ms, turn {stall * 1000:.0f} ms, loop {ran * 1000:.0f} ms {text[:160] if "--all" in sys.argv and code > 201 else ""}', flush=True)
+    if min(took, ran, after if after > before else took) > BOUND_S:
+        slow.append((what, round(min(took, ran), 3)))
 
 
 def turns(cases):
@@ -159,9 +166,63 @@ def turns(cases):
     return slow
 
 
+def handshakes(n=200):
+    """Clients that say hello at the same moment are served over several turns; one that is connected already is served between."""
+    with Cluster() as c:
+        c.call('GET', '/healthz')
+        clients = []
+        for _ in range(n):
+            s, inward, outward = socket.create_connection(('127.0.0.1', c.port)), ssl.MemoryBIO(), ssl.MemoryBIO()
+            clients.append((s, TLS.wrap_bio(inward, outward), inward, outward))
+            try:
+                clients[-1][1].do_handshake()
+            except ssl.SSLWantReadError:
+                pass
+        hellos = [outward.read() for _, _, _, outward in clients]
+        before = longest(c)
+        for (s, *_), hello in zip(clients, hellos):
+            s.sendall(hello)
+        for s, tls, inward, outward in clients:
+            s.settimeout(60)
+            while True:
+                try:
+                    tls.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    got = s.recv(65536)
+                    assert got, 'a handshake was cut off'
+                    inward.write(got)
+            s.close()
+        after = longest(c)
+        assert after <= max(before, BOUND_S), f'{n} handshakes at once: a turn of {after} s'
+
+
+def checks(nodes=6000):
+    """A check of all caches looks at more objects than a slice has, in turns as short as any, and gives way to a stop."""
+    for stop in (False, True):
+        with Cluster(verb='up', flags=['--nodes', str(nodes), '--sim', 'example-gpu']) as c:
+            until('all nodes', lambda: len(c.good('GET', '/api/v1/nodes')['items']) == nodes)
+            until('a check of all', lambda: json.loads(c.call('GET', '/dray/check')[1]).get('equal'))
+            def asks():
+                try:
+                    c.call('GET', '/dray/check')
+                except OSError:
+                    pass  # the stop was first
+            before = longest(c)
+            for _ in range(20):
+                if stop:
+                    threading.Thread(target=asks, daemon=True).start()
+                else:
+                    assert c.call('GET', '/dray/check')[0] == 200
+            assert stop or longest(c) <= max(before, BOUND_S), f'a check of {nodes} nodes: a turn of {longest(c)} s'
+
+
 cases = [(w, 'POST', p, b, None) for make in (expressions, large_objects) for w, p, b in make()]
 cases += [(w, 'PATCH', p, b, k) for w, p, b, k in patches()]
 only = [a for a in sys.argv[2:] if not a.startswith('--')]
 slow = turns([x for x in cases if not only or any(o in x[0] for o in only)])
+if not only:
+    handshakes()
+    checks()
 assert not slow, f'turns of more than {BOUND_S} s: {slow}'
 print(f'{len(cases)} large requests, no turn of more than {BOUND_S} s')

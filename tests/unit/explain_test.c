@@ -318,8 +318,8 @@ static void test_summary(void **state)
     assert_str(
         sbuf_str(&line),
         "0/4 nodes: 2 have fewer than 2 free devices for request r, held by 3 claims of other "
-        "namespaces; 1 cordoned; 1 has fewer than 2 devices for request r without taint "
-        "fix=yes:NoSchedule");
+        "namespaces; 1 has fewer than 2 devices for request r without taint fix=yes:NoSchedule; 1 "
+        "cordoned");
     alloc_report_free(r);
     ask_done(&a);
 }

@@ -186,7 +186,7 @@ static void test_names(void **state)
 
 // --- Free ----------------------------------------------------------------------------------------
 
-// Rows as "NODE devices free fits", a line each, then the total.
+// Rows as "NODE devices free fits", a line each, then the total, and how many tolerant ones fit.
 static void check_free(const char *text, const struct free_question *q, const char *want)
 {
     cleanup_sbuf struct sbuf b = {0};
@@ -205,7 +205,9 @@ static void check_free(const char *text, const struct free_question *q, const ch
     if (r == 0)
         sbuf_addf(&b, "%zu %zu %zu%s\n", a.total.devices, a.total.states[INVENTORY_FREE],
                   a.total.fits, a.total.more ? "+" : "");
-    else
+    if (r == 0 && a.total.fits_tolerant != a.total.fits)
+        sbuf_addf(&b, "tolerant %zu\n", a.total.fits_tolerant);
+    else if (r < 0)
         sbuf_addz(&b, err.msg);
     if (want)
         assert_str(sbuf_str(&b), want);
@@ -245,7 +247,7 @@ static void test_free_knows_closed_nodes(void **state)
                                      "{taints: [{key: gpu, "
                                      "effect: NoSchedule}]}\n" POD("full", "n3");
     check_free(text, &(struct free_question){.class_name = STR("gpu.example.com")},
-               "n1 1 1 1\nn2 1 1 0\nn3 1 1 0\nn4 1 1 1\n4 4 2\n");
+               "n1 1 1 1\nn2 1 1 0\nn3 1 1 0\nn4 1 1 0\n4 4 1\ntolerant 2\n");
 }
 
 // What tenants have in any namespace does not change the answer: neither limits that would apply to
@@ -521,7 +523,18 @@ static void test_doctor(void **state)
                  "taint rules", "about no device", DOCTOR_WARN);
     check_doctor(GPUS "---\napiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {conditions: "
                       "[{type: Ready, status: 'False'}]}\n" SLICE("n1", "{name: a}"),
-                 "drivers", "not ready", DOCTOR_BAD);
+                 "nodes", "not ready", DOCTOR_BAD);
+    check_doctor(
+        FINE HELD("x", "n1", "a", "") USER(
+            "x", "n1") "---\napiVersion: resource.k8s.io/v1\nkind: DeviceTaintRule\nmetadata: "
+                       "{name: r}\nspec: {deviceSelector: {driver: gpu.example.com}, taint: {key: "
+                       "xid, value: '79', effect: NoSchedule}}\n",
+        "devices", "in use by pod default/p-x, and broken: xid=79:NoSchedule", DOCTOR_BAD);
+    check_doctor(FINE "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: default}\n"
+                      "spec: {nodeName: n1, containers: [{name: c, image: i}]}\nstatus: {phase: "
+                      "Pending, containerStatuses: [{name: c, image: i, imageID: '', ready: false, "
+                      "restartCount: 0, state: {waiting: {reason: ImagePullBackOff}}}]}\n",
+                 "pods", "pod default/p on node n1 does not run: ImagePullBackOff", DOCTOR_BAD);
 }
 
 // --- Words ---------------------------------------------------------------------------------------

@@ -562,22 +562,22 @@ static void check_taint(uint64_t seed)
 
 // live_fill creates pods with a claim for one device of the class until the live scheduler leaves
 // one waiting. Returns how many it has placed.
-static size_t live_fill(struct live *l)
+static size_t live_fill(struct live *l, const char *prefix, const char *tolerations)
 {
     size_t placed = 0;
     for (bool fits = true; fits && placed < 100; placed += fits) {
         cleanup_sbuf struct sbuf claim = {0}, pod = {0};
         char name[32];
-        (void)snprintf(name, sizeof(name), "fill%zu", placed);
+        (void)snprintf(name, sizeof(name), "%s%zu", prefix, placed);
         sbuf_addf(&claim,
                   "{'metadata':{'name':'%s','namespace':'fill'},'spec':{'devices':{'requests':"
                   "[{'name':'r','exactly':{'deviceClassName':'gpu'}}]}}}",
                   name);
         sbuf_addf(&pod,
                   "{'metadata':{'name':'%s','namespace':'fill'},'spec':{'containers':[{'name':'c',"
-                  "'image':'i'}],'tolerations':[{'key':'dedicated','operator':'Exists'}],"
+                  "'image':'i'}],'tolerations':[%s],"
                   "'resourceClaims':[{'name':'c','resourceClaimName':'%s'}]}}",
-                  name, name);
+                  name, tolerations, name);
         live_must(l, "resource.k8s.io/v1", "ResourceClaim", "fill", &claim);
         live_must(l, "v1", "Pod", "fill", &pod);
         world_pass(l->w, 5);
@@ -620,10 +620,14 @@ static void check_free(uint64_t seed)
     live_must(&l, "v1", "Namespace", "", &b);
     live_control(&l, false);
     live_schedule(&l);
-    size_t placed = live_fill(&l);
+    size_t placed = live_fill(&l, "fill", "");
     if (placed != a.total.fits || a.total.more)
         fail_msg("seed %llu: %zu fit, the scheduler places %zu", (unsigned long long)seed,
                  a.total.fits, placed);
+    placed += live_fill(&l, "tolerant", "{'key':'dedicated','operator':'Exists'}");
+    if (placed != a.total.fits_tolerant)
+        fail_msg("seed %llu: %zu tolerant ones fit, the scheduler places %zu",
+                 (unsigned long long)seed, a.total.fits_tolerant, placed);
     seen.fits += placed;
     seen.fewer += placed < a.total.states[INVENTORY_FREE];
     inventory_free(inv);

@@ -273,7 +273,7 @@ static void test_why(void **state)
               "pod default/p2 does not fit:\n1 node (n1):\n  request r: wants 1, 0 of 1 usable\n"
               "      1 in use, held by default/p1-c-");
     check_told(w, "p2", "\nIt would fit with claim default/p1-c-");
-    check_told(w, "p2", " gone (on n1)\n  or with one more node like n1\n");
+    check_told(w, "p2", " gone: pod p1 uses it (on n1)\n  or with one more node like n1\n");
     check_why(w, "p2", true, "pod default/p2 fits: ");
     check_why(w, "claim/p2-c", true, "pod default/p2 fits: ");
     struct plan *p = NULL;

@@ -2,6 +2,13 @@
 //
 // Evictions: thresholds and their order, and pods that hold more than they may, with injected measurements.
 #include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "node/limits/usage.h"
 #include "node/volume/volume.h"
@@ -174,6 +181,133 @@ static void trees_are_measured(void **state)
 }
 
 // More levels than are walked: the tree counts as larger than any limit.
+static uint64_t deleted_bytes(void)
+{
+    struct usage_deleted d = {.left = USAGE_OPEN_MAX};
+    usage_add_deleted(&d, getpid());
+    usage_add_deleted(&d, getpid()); // the same files once more
+    usage_deleted_done(&d);
+    return d.usage.bytes;
+}
+
+// In the directory of the test: /tmp may be in memory, which does not count.
+static void deleted_files_count_while_they_are_held(void **state)
+{
+    (void)state;
+    char name[] = "deleted-XXXXXX";
+    static char block[MI];
+    memset(block, 'x', sizeof(block));
+    uint64_t before = deleted_bytes();
+    int file = mkstemp(name);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, block, sizeof(block)), sizeof(block));
+    assert_int_equal(fsync(file), 0);
+    assert_int_equal(deleted_bytes(), before); // a tree has it
+    assert_int_equal(unlink(name), 0);
+    int again = dup(file);
+    assert_true(deleted_bytes() >= before + MI && deleted_bytes() < before + 2 * (uint64_t)MI);
+    void *mapped = mmap(NULL, MI, PROT_READ, MAP_SHARED, file, 0);
+    assert_true(mapped != MAP_FAILED);
+    (void)close(file);
+    (void)close(again);
+    if (geteuid() == 0) // others may not look at mappings
+        assert_true(deleted_bytes() >= before + MI);
+    assert_int_equal(munmap(mapped, MI), 0);
+    assert_int_equal(deleted_bytes(), before);
+    struct usage_deleted bounded = {.left = 1};
+    usage_add_deleted(&bounded, getpid());
+    assert_int_equal(bounded.left, 0);
+    usage_deleted_done(&bounded);
+}
+
+// What a container sees: its layer, volumes, and a second mount of a part of the layer.
+static void mounts_are_the_pods_or_not(void **state)
+{
+    (void)state;
+    static const char overlay[] =
+        "700 600 0:55 / / rw,relatime - overlay overlay rw,lowerdir=a\n"
+        "701 700 8:1 /x/pods/u/volumes/kubernetes.io~empty-dir/e /e rw - ext4 /dev/sda1 rw\n"
+        "702 700 8:1 /srv/data /host rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
+        "703 700 8:1 /x/claims/pv-1 /claim rw - ext4 /dev/sda1 rw\n"
+        "704 700 0:55 /tmp /mnt rw - overlay overlay rw\n"
+        "705 700 8:1 /x/pods/u/volumes/kubernetes.io~empty-dir-2/e /f rw - ext4 /dev/sda1 rw\n";
+    static const char plain[] = "800 600 8:1 /x/rootfs / rw - ext4 /dev/sda1 rw\n"
+                                "801 800 8:1 /x/rootfs/tmp /mnt rw - ext4 /dev/sda1 rw\n"
+                                "802 800 8:1 /x/rootfs2 /other rw - ext4 /dev/sda1 rw\n"
+                                "803 800 8:2 /x/rootfs/tmp /disk rw - ext4 /dev/sdb rw\n";
+    const struct str a = str_z(overlay), b = str_z(plain);
+    assert_true(usage_mount_counts(a, 700) && usage_mount_counts(a, 701));
+    assert_false(usage_mount_counts(a, 702) || usage_mount_counts(a, 703));
+    assert_true(usage_mount_counts(a, 704));
+    assert_false(usage_mount_counts(a, 705));
+    assert_true(usage_mount_counts(a, 999)); // not listed
+    assert_true(usage_mount_counts(b, 800) && usage_mount_counts(b, 801));
+    assert_false(usage_mount_counts(b, 802) || usage_mount_counts(b, 803));
+    assert_true(usage_mount_counts((struct str){0}, 1));
+}
+
+static uint64_t deleted_in(const char *dir)
+{
+    static char block[MI];
+    cleanup_sbuf struct sbuf path = {0};
+    uint64_t before = deleted_bytes();
+    memset(block, 'x', sizeof(block));
+    sbuf_addf(&path, "%s/file", dir);
+    int file = open(path.p, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    if (file < 0 || write(file, block, sizeof(block)) != (ssize_t)sizeof(block) ||
+        fsync(file) != 0 || unlink(path.p) != 0)
+        return UINT64_MAX;
+    uint64_t more = deleted_bytes() - before;
+    (void)close(file);
+    return more;
+}
+
+// In a child with mounts of its own, whose root is a folder as a container's is.
+static int deleted_files_in_a_container(const char *dir)
+{
+    static const char *const folders[] = {"root",
+                                          "root/tmp",
+                                          "root/proc",
+                                          "root/e",
+                                          "root/h",
+                                          "outside",
+                                          "volumes",
+                                          "volumes/" USAGE_EMPTY_DIR,
+                                          "volumes/" USAGE_EMPTY_DIR "/e"};
+    if (unshare(CLONE_NEWNS) != 0 || chdir(dir) != 0 ||
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+        return 77;
+    for (size_t i = 0; i < array_len(folders); i++)
+        if (mkdir(folders[i], 0700) != 0)
+            return 1;
+    if (mount("root", "root", NULL, MS_BIND, NULL) != 0 || chdir("root") != 0 ||
+        mount("../volumes/" USAGE_EMPTY_DIR "/e", "e", NULL, MS_BIND, NULL) != 0 ||
+        mount("../outside", "h", NULL, MS_BIND, NULL) != 0 ||
+        mount("/proc", "proc", NULL, MS_BIND | MS_REC, NULL) != 0 || chroot(".") != 0)
+        return 77;
+    if (deleted_in("/tmp") < (uint64_t)MI || deleted_in("/e") < (uint64_t)MI)
+        return 2;
+    return deleted_in("/h") == 0 ? 0 : 3;
+}
+
+static void deleted_files_of_other_volumes_do_not_count(void **state)
+{
+    (void)state;
+    char dir[] = "deleted-XXXXXX";
+    int status = 0;
+    if (geteuid() != 0)
+        skip();
+    assert_non_null(mkdtemp(dir));
+    pid_t child = fork();
+    if (child == 0)
+        _exit(deleted_files_in_a_container(dir));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(volume_remove_tree(dir, NULL), 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(status, 0);
+}
+
 static void endless_trees_are_full(void **state)
 {
     (void)state;
@@ -459,6 +593,9 @@ int main(void)
         cmocka_unit_test(thresholds_follow_time),
         cmocka_unit_test(pods_are_ranked),
         cmocka_unit_test(trees_are_measured),
+        cmocka_unit_test(deleted_files_count_while_they_are_held),
+        cmocka_unit_test(mounts_are_the_pods_or_not),
+        cmocka_unit_test(deleted_files_of_other_volumes_do_not_count),
         cmocka_unit_test(endless_trees_are_full),
         cmocka_unit_test(a_volume_over_its_limit_evicts_its_pod),
         cmocka_unit_test(storage_limits_count_layers_logs_and_volumes),

@@ -52,6 +52,14 @@ struct world {
 #    define WORLD_MAX_BYTES ((size_t)0)
 #endif
 
+// How long work leaves the loop (struct registry_options); without it, it stays.
+#ifndef WORLD_OFFLOAD
+#    define WORLD_OFFLOAD \
+        {                 \
+            NULL, NULL    \
+        }
+#endif
+
 static inline bool world_fails(void *arg, struct err *err)
 {
     struct world *w = arg;
@@ -102,7 +110,8 @@ static inline struct world *world_new_without(struct str plugins)
                                         .exec = exec_sim_exec(w->sim),
                                         .features = &w->features,
                                         .disable_admission = plugins,
-                                        .cel = api_cel_engine_rules(w->cel)};
+                                        .cel = api_cel_engine_rules(w->cel),
+                                        .offload = WORLD_OFFLOAD};
     assert_int_equal(registry_new(&ro, &w->registry, &err), 0);
     world_run(w);
     return w;

@@ -114,7 +114,7 @@ static void test_pairs_when_no_single_helps(void **state)
                         "q", "1", P_CEL("device.attributes['d.example.com'].n == 2"))),
             P_USED("y", "n", "a")));
     check_found(&s,
-                "request q tolerating the taint fix=yes:NoSchedule + claim other/y gone @n\n"
+                "claim other/y gone + request q tolerating the taint fix=yes:NoSchedule @n\n"
                 "request q tolerating the taint fix=yes:NoSchedule + one more node like n @n\n");
     search_done(&s);
 }
@@ -129,9 +129,12 @@ static void test_two_terms_of_one_selector(void **state)
                                             P_CEL("device.attributes['d.example.com'].n > 1 && "
                                                   "device.attributes['d.example.com'].k == 'k1'"))),
                          ""));
-    check_found(&s,
-                "request r without device.attributes['d.example.com'].n > 1 + request r without "
-                "device.attributes['d.example.com'].k == 'k1' @n\n");
+    check_found(&s, "request r asking for 1 instead of 2 + request r without "
+                    "device.attributes['d.example.com'].n > 1 @n\n"
+                    "request r asking for 1 instead of 2 + request r without "
+                    "device.attributes['d.example.com'].k == 'k1' @n\n"
+                    "request r without device.attributes['d.example.com'].n > 1 + request r "
+                    "without device.attributes['d.example.com'].k == 'k1' @n\n");
     search_done(&s);
 }
 
@@ -199,8 +202,77 @@ static void test_summary_has_the_best(void **state)
     search_done(&s);
 }
 
+// Mode All with a device in use: its holder may go, or a number that can be had is asked for.
+static void test_all_with_a_holder(void **state)
+{
+    (void)state;
+    struct search s;
+    search(&s, P_PROBLEM(P_NODE("n"), TWO("n"),
+                         P_CLAIM("x", "{'name':'r','exactly':{'deviceClassName':'c',"
+                                      "'allocationMode':'All'}}"),
+                         P_USED("y", "n", "a")));
+    check_found(&s, "request r asking for 1 instead of all @n\n"
+                    "claim other/y gone @n\n"
+                    "one more node like n @n\n");
+    search_done(&s);
+}
+
+// Words that the caller suggests are tried like other changes.
+static void test_words_of_the_caller(void **state)
+{
+    (void)state;
+    struct asked a;
+    struct arena arena = {0};
+    struct alloc_remedies found = {0};
+    ask(&a,
+        P_PROBLEM(P_NODE("n"), TWO("n"),
+                  P_CLAIM("x", P_REQ("r", "1", P_CEL("device.attributes['d.example.com'].n == 9"))),
+                  ""));
+    const struct alloc_rewrite words[] = {
+        {.sub = UINT32_MAX,
+         .expression = STR("device.attributes['d.example.com'].n == 8"),
+         .from = STR("9"),
+         .to = STR("8"),
+         .weight = 1},
+        {.sub = UINT32_MAX,
+         .expression = STR("device.attributes['d.example.com'].n == 2"),
+         .from = STR("9"),
+         .to = STR("2"),
+         .weight = 2},
+    };
+    const struct alloc_view *view = a.p.views[0];
+    alloc_remedies_ask(a.s,
+                       &(struct alloc_remedy_ask){.views = &view,
+                                                  .views_len = 1,
+                                                  .claims = a.q.claims.p,
+                                                  .claims_len = a.q.claims.n,
+                                                  .rewrites = words,
+                                                  .rewrites_len = 2,
+                                                  .arena = &arena},
+                       &found);
+    assert_true(found.remedies_len > 0);
+    assert_str(found.remedies[0].changes[0].text, "request r with 2 instead of 9");
+    arena_done(&arena);
+    ask_done(&a);
+}
+
+// Requests that fit without any one of them, and not all together.
+static void test_smallest_conflict(void **state)
+{
+    (void)state;
+    struct asked a;
+    cleanup_sbuf struct sbuf text = {0};
+    ask(&a,
+        P_PROBLEM(P_NODE("n"), TWO("n"), P_CLAIM("x", P_REQ("r", "1") "," P_REQ("q", "2")), ""));
+    assert_true(alloc_conflict_core(a.s, a.p.views[0], a.q.claims.p, a.q.claims.n, &text));
+    assert_str(sbuf_str(&text), "requests r, q");
+    ask_done(&a);
+}
+
 RUN_TESTS(TEST_CASE(test_holder_count_and_node), TEST_CASE(test_selector_term),
           TEST_CASE(test_toleration), TEST_CASE(test_constraint), TEST_CASE(test_capacity),
           TEST_CASE(test_pairs_when_no_single_helps), TEST_CASE(test_two_terms_of_one_selector),
           TEST_CASE(test_nothing_helps), TEST_CASE(test_other_nodes_holder_does_not_help),
-          TEST_CASE(test_cut_is_told), TEST_CASE(test_summary_has_the_best))
+          TEST_CASE(test_cut_is_told), TEST_CASE(test_summary_has_the_best),
+          TEST_CASE(test_all_with_a_holder), TEST_CASE(test_words_of_the_caller),
+          TEST_CASE(test_smallest_conflict))

@@ -125,6 +125,33 @@ static void a_damaged_row_is_set_aside(void **state)
     damage_end(&d);
 }
 
+// A second salvage does not take away what the first one set aside.
+static void every_damaged_database_is_kept(void **state)
+{
+    (void)state;
+    struct damage d;
+    struct stat first, again;
+    char aside[128], next[128];
+    damage_begin(&d, 3);
+    (void)snprintf(aside, sizeof(aside), "%s.damaged", d.path);
+    (void)snprintf(next, sizeof(next), "%s.damaged.1", d.path);
+    for (int i = 0; i < 2; i++) {
+        sqlite3 *sql;
+        assert_int_equal(sqlite3_open(d.path, &sql), SQLITE_OK);
+        assert_int_equal(
+            sqlite3_exec(
+                sql, "UPDATE object SET data=x'00' WHERE name='claim-0001' OR name='claim-9000'",
+                NULL, NULL, NULL),
+            SQLITE_OK);
+        assert_int_equal(sqlite3_close(sql), SQLITE_OK);
+        damage_expect(&d, "damaged", "lost", 2, 3);
+        assert_int_equal(stat(aside, i ? &again : &first), 0);
+    }
+    assert_true(first.st_ino == again.st_ino && first.st_mtim.tv_nsec == again.st_mtim.tv_nsec);
+    assert_int_equal(stat(next, &again), 0);
+    damage_end(&d);
+}
+
 static void other_pages_survive_a_damaged_one(void **state)
 {
     (void)state;
@@ -228,6 +255,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_damaged_row_is_set_aside),
+        cmocka_unit_test(every_damaged_database_is_kept),
         cmocka_unit_test(other_pages_survive_a_damaged_one),
         cmocka_unit_test(an_emptied_database_is_noticed),
         cmocka_unit_test(an_older_or_another_database_is_noticed),

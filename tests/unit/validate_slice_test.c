@@ -280,7 +280,8 @@ static void test_pod(void **state)
          POD("'resourceClaims':[{'name':'a','resourceClaimName':'x'}]," CONTAINER("")),
          "Forbidden spec: Forbidden: pod updates may not change fields other than"},
         {"template of a workload", "apps/v1", "Deployment", API_CREATE, "",
-         "{'metadata':{'name':'d','namespace':'ns'},'spec':{'template':{'spec':{'resourceClaims':["
+         "{'metadata':{'name':'d','namespace':'ns'},'spec':{'selector':{'matchLabels':{'a':'b'}},"
+         "'template':{'metadata':{'labels':{'a':'b'}},'spec':{'resourceClaims':["
          "{'name':'A','resourceClaimName':'x'}]," CONTAINER("") "}}}}",
          NULL, "Invalid spec.template.spec.resourceClaims[0].name"},
         {"status", "core", "Pod", API_STATUS_UPDATE, "",

@@ -42,6 +42,41 @@ static struct draft_reason funnel_make_reason(enum alloc_row row, struct str wha
     return (struct draft_reason){.row = row, .what = what};
 }
 
+// The most that a policy lets a share be; NULL: it sets no limit.
+static const struct quantity *policy_most(const struct api_capacity_request_policy *p)
+{
+    const struct quantity *most = p && p->valid_range ? p->valid_range->max : NULL;
+    for (size_t i = 0; p && !p->valid_range && i < p->valid_values.n; i++)
+        if (!most || quantity_cmp(&p->valid_values.p[i], most) > 0)
+            most = &p->valid_values.p[i];
+    return most;
+}
+
+// Which amount a device cannot give by its policy, or whatever is left of it: one that it does not
+// have, or one above the policy's maximum.
+static void capacity_against_policy(const struct alternative *a, const struct vw_device *d,
+                                    struct draft_reason *ret)
+{
+    const struct api_device_capacity_map *have = &d->cl->api->capacity;
+    for (size_t i = 0; a->capacity && i < a->capacity->requests.n; i++) {
+        const struct api_quantity_entry *want = &a->capacity->requests.p[i];
+        size_t at = 0;
+        while (at < have->n && !str_eq(have->p[at].key, want->key))
+            at++;
+        const struct quantity *most =
+            at < have->n ? policy_most(have->p[at].value.request_policy) : NULL;
+        if (at < have->n && (!most || quantity_cmp(&want->value, most) <= 0))
+            continue;
+        ret->what = want->key;
+        ret->shortage = at < have->n ? ALLOC_SHORT_POLICY : ALLOC_SHORT_UNKNOWN;
+        ret->amounts = most != NULL;
+        ret->unit = most ? &want->value : NULL;
+        ret->needs = most ? amount_from_quantity(&want->value) : 0;
+        ret->has = ret->whole = most ? amount_from_quantity(most) : 0;
+        return;
+    }
+}
+
 // The capacity that falls short by the most, in its own measure; false when all suffice.
 static bool capacity_short(struct explainer *x, const struct alternative *a, uint32_t device,
                            struct draft_reason *ret)
@@ -52,8 +87,10 @@ static bool capacity_short(struct explainer *x, const struct alternative *a, uin
         return false;
     *ret = funnel_make_reason(ALLOC_ROW_CAPACITY,
                               STR("a capacity it does not have, or against its policy"));
-    if (capacity_need_of(s, a, device) != NEED_OK)
+    if (capacity_need_of(s, a, device) != NEED_OK) {
+        capacity_against_policy(a, d, ret);
         return true;
+    }
     for (uint32_t i = 0; i < d->caps_len; i++) {
         const struct vw_cap *c = &s->view->caps[d->first_cap + i];
         amount need = need_amount(s, a, d->first_cap + i);
@@ -393,9 +430,10 @@ static struct str funnel_taint_text(const struct draft_reason *d, struct arena *
 static struct alloc_reason finish_reason(const struct explainer *x, size_t funnel,
                                          const struct draft_reason *d, struct arena *arena)
 {
-    struct alloc_reason r = {.row = d->row, .devices = d->devices, .term = d->term};
+    struct alloc_reason r = {
+        .row = d->row, .devices = d->devices, .term = d->term, .shortage = d->shortage};
     r.what = d->row == ALLOC_ROW_TAINTED ? funnel_taint_text(d, arena) : arena_str(arena, d->what);
-    if (d->row == ALLOC_ROW_SELECTOR_FAILED)
+    if (d->row == ALLOC_ROW_SELECTOR_FAILED && !x->s->no_error_texts)
         r.error = funnel_failure_text(x, &x->s->p.alternatives[funnel], d->device, arena);
     if (d->amounts) {
         r.needs = explain_amount_text(arena, d->needs, d->unit);

@@ -37,8 +37,9 @@ struct draft_reason {
     amount needs, has;
     amount whole; // capacity: what the largest of them has when it is unused
     bool amounts;
-    uint32_t device; // the first, to ask again for an error
-    uint16_t term;   // of a selector's term: its place
+    enum alloc_shortage shortage; // of a capacity
+    uint32_t device;              // the first, to ask again for an error
+    uint16_t term;                // of a selector's term: its place
     size_t devices;
 };
 
@@ -194,6 +195,7 @@ struct alloc_report {
     size_t nodes;
     size_t last;           // group that the node added last went to
     struct arena remedies; // of the last search
+    bool quiet;            // see alloc_report_set_quiet
     struct kept_programs kept;
 };
 

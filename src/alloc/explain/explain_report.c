@@ -31,11 +31,17 @@ void alloc_report_free(struct alloc_report *r)
     free(r);
 }
 
+void alloc_report_set_quiet(struct alloc_report *r)
+{
+    r->quiet = true;
+}
+
 void alloc_report_again(struct alloc_report *r, size_t group, struct str node)
 {
     struct report_group *g = &r->groups.p[group];
     r->nodes++;
     r->sorted = NULL;
+    r->last = group;
     g->pub.nodes++;
     if (g->pub.names_len < ALLOC_NAMES_SHOWN)
         g->pub.names[g->pub.names_len++] = arena_str(&r->arena, node);
@@ -62,6 +68,12 @@ size_t alloc_report_last(const struct alloc_report *r, bool *ret_first)
     return r->last;
 }
 
+void alloc_report_prefer_last(struct alloc_report *r)
+{
+    if (r->groups.n)
+        r->groups.p[r->last].pub.preferred = true;
+}
+
 bool alloc_report_add(struct alloc_report *r, struct alloc_solver *s, const struct alloc_view *view,
                       const struct api_resource_claim *const *claims, size_t claims_len)
 {
@@ -73,7 +85,9 @@ bool alloc_report_add(struct alloc_report *r, struct alloc_solver *s, const stru
         struct report_group *g = report_join_group(r, str_make((const char *)&state, sizeof(state)),
                                                    view->node->metadata.name, &is_new);
         if (is_new) {
+            s->no_error_texts = r->quiet;
             explain_finish(&x, &r->arena, &g->pub.explanation);
+            s->no_error_texts = false;
             g->pub.view = view;
             g->in_use = arena_array(&r->arena, struct holders, s->p.alternatives_len + 1);
         }
@@ -123,6 +137,14 @@ static size_t report_count_matching(const struct alloc_group *g)
     return sum;
 }
 
+static size_t report_count_of_class(const struct alloc_group *g)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < g->explanation.funnels_len; i++)
+        sum += g->explanation.funnels[i].published - g->explanation.funnels[i].class_refused;
+    return sum;
+}
+
 static int group_cmp(const void *x, const void *y)
 {
     const struct alloc_group *a = x;
@@ -133,6 +155,9 @@ static int group_cmp(const void *x, const void *y)
     size_t ma = report_count_matching(a), mb = report_count_matching(b);
     if (ma != mb)
         return ma > mb ? -1 : 1;
+    size_t ca = report_count_of_class(a), cb = report_count_of_class(b);
+    if ((ca > 0) != (cb > 0))
+        return ca > 0 ? -1 : 1;
     if (a->nodes != b->nodes)
         return a->nodes > b->nodes ? -1 : 1;
     return str_cmp(a->names[0], b->names[0]);

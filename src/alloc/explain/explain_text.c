@@ -92,6 +92,16 @@ static void add_run(struct sbuf *out, const struct str *names, size_t n)
             sbuf_addf(out, "%s%.*s", i ? ", " : "", STR_ARG(names[i]));
 }
 
+// A claim on devices that many nodes reach is found on each of them.
+static size_t drop_repeated(struct str *sorted, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (kept == 0 || !str_eq(sorted[i], sorted[kept - 1]))
+            sorted[kept++] = sorted[i];
+    return kept;
+}
+
 static void names_short(struct sbuf *out, const struct str *names, size_t n)
 {
     if (n == 0)
@@ -101,6 +111,7 @@ static void names_short(struct sbuf *out, const struct str *names, size_t n)
     size_t rest = 0;
     memcpy(sorted, names, n * sizeof(*sorted));
     qsort(sorted, n, sizeof(*sorted), str_cmp_elements);
+    n = drop_repeated(sorted, n);
     for (size_t i = 0; i < n;) {
         size_t end = i;
         while (end < n && str_eq(namespace_of(sorted[end]), namespace_of(sorted[i])))
@@ -212,6 +223,13 @@ static void add_term(struct sbuf *out, struct str what)
 static void explain_text_add_reason(struct sbuf *out, const struct alloc_reason *r)
 {
     add_term(out, r->what);
+    if (r->shortage == ALLOC_SHORT_UNKNOWN)
+        sbuf_addz(out, ": they have no such capacity");
+    if (r->shortage == ALLOC_SHORT_POLICY && r->needs.n) {
+        sbuf_addf(out, ": needs %.*s, the policy allows at most %.*s", STR_ARG(r->needs),
+                  STR_ARG(r->has));
+        return;
+    }
     if (r->needs.n)
         sbuf_addf(out, ": needs %.*s, has %.*s", STR_ARG(r->needs), STR_ARG(r->has));
     if (r->whole.n)
@@ -384,9 +402,11 @@ void alloc_report_text(struct alloc_report *r, struct sbuf *out)
 
 // --- Summary -------------------------------------------------------------------------------------
 
-#define SUMMARY_CAUSES 4
+#define SUMMARY_CAUSES 6
 
 struct cause {
+    bool preferred;
+    int rank; // 0: nodes that have such devices; 1: that were not asked; 2: that have none
     size_t nodes;
     struct str text;
     struct names_in VEC(struct str) holders; // in the arena; shown where devices are in use
@@ -452,7 +472,9 @@ static void add_amounts(struct sbuf *out, const struct alloc_funnel *f, int row,
     sbuf_addf(out, " with %s%.*s ≥ %.*s%s for request %.*s",
               row == ALLOC_ROW_COUNTERS ? "shared " : "", STR_ARG(name), STR_ARG(r->needs),
               r->whole.n ? "" : " free", STR_ARG(f->request));
-    if (r->whole.n)
+    if (r->shortage == ALLOC_SHORT_POLICY)
+        sbuf_addf(out, ", their policy allows a share of at most %.*s", STR_ARG(r->has));
+    else if (r->whole.n)
         sbuf_addf(out, ", they have at most %.*s in all", STR_ARG(r->whole));
 }
 
@@ -488,7 +510,8 @@ static void explain_text_add_cause(struct sbuf *out, const struct alloc_funnel *
         sbuf_addz(out, " with attribute ");
         break;
     case ALLOC_ROW_CAPACITY:
-        sbuf_addz(out, ": the share is of ");
+        sbuf_addz(out, r && r->shortage == ALLOC_SHORT_UNKNOWN ? " with a capacity "
+                                                               : ": the share is of ");
         break;
     default:
         return;
@@ -559,6 +582,18 @@ static struct str own_namespace(const struct alloc_report *r)
     return r->claims_len ? r->claims[0]->metadata.namespace : STR("");
 }
 
+// Nodes without any device of the class are of no interest where others have some.
+static int cause_rank(const struct alloc_group *g)
+{
+    const struct alloc_explanation *e = &g->explanation;
+    if (!g->view)
+        return 1;
+    if (e->nearest == SIZE_MAX || e->pools_unusable)
+        return 0;
+    const struct alloc_funnel *f = &e->funnels[e->nearest];
+    return f->class_refused == f->published ? 2 : 0;
+}
+
 // Causes, equal ones together. Returns how many there are.
 static size_t gather_causes(struct alloc_report *r, struct arena *tmp, struct cause **ret)
 {
@@ -574,8 +609,10 @@ static size_t gather_causes(struct alloc_report *r, struct arena *tmp, struct ca
         while (k < n && !str_eq(cs[k].text, sbuf_str(&b)))
             k++;
         if (k == n)
-            cs[n++].text = arena_str(tmp, sbuf_str(&b));
+            cs[n++] =
+                (struct cause){.text = arena_str(tmp, sbuf_str(&b)), .rank = cause_rank(&g[i])};
         cs[k].nodes += g[i].nodes;
+        cs[k].preferred |= g[i].preferred;
         add_holders(&cs[k], &g[i], own, tmp);
     }
     *ret = cs;
@@ -586,6 +623,10 @@ static int cause_cmp(const void *x, const void *y)
 {
     const struct cause *a = x;
     const struct cause *b = y;
+    if (a->preferred != b->preferred)
+        return a->preferred ? -1 : 1;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
     if (a->nodes != b->nodes)
         return a->nodes > b->nodes ? -1 : 1;
     return str_cmp(a->text, b->text);
@@ -677,6 +718,9 @@ static void write_reasons(struct json_writer *w, const struct alloc_funnel *f)
         json_write_text_if(w, "needs", r->needs);
         json_write_text_if(w, "has", r->has);
         json_write_text_if(w, "whole", r->whole);
+        if (r->shortage != ALLOC_SHORT_LEFT)
+            json_write_text_if(w, "shortage",
+                               r->shortage == ALLOC_SHORT_POLICY ? STR("policy") : STR("unknown"));
         json_write_text_if(w, "error", r->error);
         json_write_object_end(w);
     }

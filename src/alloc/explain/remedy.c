@@ -24,6 +24,9 @@ static bool remedy_is_found(const struct found_list *found, const struct alloc_c
             const struct alloc_change *o = &found->p[i].changes[k];
             if (o->kind == ALLOC_CHANGE_NODE && c->kind == ALLOC_CHANGE_NODE)
                 return true;
+            if (o->kind == ALLOC_CHANGE_HOLDER && c->kind == ALLOC_CHANGE_HOLDER &&
+                str_eq(o->what, c->what))
+                return true; // its devices are of many nodes
             if (o->kind == ALLOC_CHANGE_COUNT && c->kind == ALLOC_CHANGE_COUNT &&
                 str_eq(o->claim, c->claim) && str_eq(o->request, c->request))
                 return true;
@@ -142,36 +145,61 @@ static void count_possible(const struct remedy_search *r, bool pairs, struct all
     ret->possible = n + r->dropped + (pairs ? n * (n - (n > 0)) / 2 : 0);
 }
 
+static void remedy_search_run(struct remedy_search *r, struct alloc_remedies *ret)
+{
+    struct found_list found = {0};
+    struct alloc_solver *s = r->s;
+    enum alloc_policy policy = s->options.policy;
+    *ret = (struct alloc_remedies){0};
+    s->options.policy =
+        ALLOC_FIRST; // whether it fits does not depend on it, and it is the quickest
+    remedy_gather(r);
+    bool done = try_singles(r, &found, ret);
+    bool pairs = done && found.n == 0;
+    if (pairs)
+        done = try_pairs(r, &found, ret);
+    count_possible(r, pairs, ret);
+    s->options.policy = policy;
+    ret->cut = !done;
+    ret->remedies = found.p;
+    ret->remedies_len = found.n;
+}
+
+static void remedy_add_view(struct remedy_search *r, const struct alloc_view *v)
+{
+    if (!v || r->views_len == REMEDY_VIEWS_MAX)
+        return;
+    prepare_view(r, v);
+    remedy_gather_classes(r, &r->views[r->views_len - 1]);
+}
+
 void alloc_remedies_find(struct alloc_report *report, struct alloc_solver *s,
                          struct alloc_remedies *ret)
 {
     size_t n = 0;
     const struct alloc_group *groups = alloc_report_finish(report, &n);
-    struct found_list found = {0};
-    enum alloc_policy policy = s->options.policy;
     arena_reset(&report->remedies);
-    *ret = (struct alloc_remedies){0};
     struct remedy_search r = {.s = s,
                               .arena = &report->remedies,
                               .claims = report->claims,
                               .claims_len = report->claims_len};
-    s->options.policy =
-        ALLOC_FIRST; // whether it fits does not depend on it, and it is the quickest
-    for (size_t i = 0; i < n && r.views_len < REMEDY_VIEWS_MAX; i++)
-        if (groups[i].view) {
-            prepare_view(&r, groups[i].view);
-            remedy_gather_classes(&r, &r.views[r.views_len - 1]);
-        }
-    remedy_gather(&r);
-    bool done = try_singles(&r, &found, ret);
-    bool pairs = done && found.n == 0;
-    if (pairs)
-        done = try_pairs(&r, &found, ret);
-    count_possible(&r, pairs, ret);
-    s->options.policy = policy;
-    ret->cut = !done;
-    ret->remedies = found.p;
-    ret->remedies_len = found.n;
+    for (size_t i = 0; i < n; i++)
+        remedy_add_view(&r, groups[i].view);
+    remedy_search_run(&r, ret);
+}
+
+void alloc_remedies_ask(struct alloc_solver *s, const struct alloc_remedy_ask *ask,
+                        struct alloc_remedies *ret)
+{
+    struct remedy_search r = {.s = s,
+                              .arena = ask->arena,
+                              .claims = ask->claims,
+                              .claims_len = ask->claims_len,
+                              .rewrites = ask->rewrites,
+                              .rewrites_len = ask->rewrites_len};
+    for (size_t i = 0; i < ask->views_len; i++)
+        remedy_add_view(&r, ask->views[i]);
+    remedy_search_run(&r, ret);
 }
 
 // --- Writing -------------------------------------------------------------------------------------
@@ -200,13 +228,18 @@ static const char *const kinds[] = {
     [ALLOC_CHANGE_TOLERATION] = "tolerate",   [ALLOC_CHANGE_CAPACITY] = "capacity",
     [ALLOC_CHANGE_COUNT] = "count",           [ALLOC_CHANGE_SELECTOR] = "selectorTerm",
     [ALLOC_CHANGE_CONSTRAINT] = "constraint", [ALLOC_CHANGE_HOLDER] = "claimGone",
-    [ALLOC_CHANGE_NODE] = "nodeAdded",
+    [ALLOC_CHANGE_NODE] = "nodeAdded",        [ALLOC_CHANGE_REWRITE] = "rewrite",
 };
+
+const char *alloc_change_word(enum alloc_change_kind kind)
+{
+    return kinds[kind];
+}
 
 static void remedy_write_change(struct json_writer *w, const struct alloc_change *c)
 {
     json_write_object_begin(w);
-    json_write_text_if(w, "kind", str_z(kinds[c->kind]));
+    json_write_text_if(w, "kind", str_z(alloc_change_word(c->kind)));
     json_write_text_if(w, "claim", c->claim);
     json_write_text_if(w, "request", c->request);
     json_write_text_if(w, "what", c->what);

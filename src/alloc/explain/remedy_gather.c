@@ -7,7 +7,7 @@
 
 // How much a change asks of people: waiting for another's claim costs more than asking for less.
 enum {
-    WEIGHT_TOLERATION = 100,
+    WEIGHT_TOLERATION = 650, // a taint has a reason
     WEIGHT_CAPACITY = 200,
     WEIGHT_COUNT = 300, // and one for each device less
     WEIGHT_SELECTOR = 400,
@@ -25,7 +25,8 @@ static bool remedy_gather_same_change(const struct candidate *a, const struct ca
 {
     return a->kind == b->kind && a->view == b->view && a->claim == b->claim &&
            a->request == b->request && a->sub == b->sub && a->selector == b->selector &&
-           a->term == b->term && a->count == b->count && str_eq(a->what, b->what);
+           a->term == b->term && a->count == b->count && str_eq(a->what, b->what) &&
+           str_eq(a->expression, b->expression);
 }
 
 static void remedy_gather_add(struct remedy_search *r, const struct candidate *c)
@@ -108,9 +109,11 @@ static void add_counts(struct remedy_search *r, struct about a, const struct all
     int64_t count = a.sub == UINT32_MAX ? q->exactly->count : q->first_available.p[a.sub].count;
     int64_t most = count - 1;
     if (f->all)
-        return;
-    if ((int64_t)f->usable < most)
-        most = (int64_t)f->usable;
+        count = most = (int64_t)f->usable; // as many as can be had instead of all
+    // Where none is usable, fewer may help together with another change.
+    int64_t have = (int64_t)(f->usable ? f->usable : f->published - f->class_refused);
+    if (have < most)
+        most = have;
     for (int64_t to = most; to > 0; to--) {
         struct candidate c =
             for_request(ALLOC_CHANGE_COUNT, a, WEIGHT_COUNT + (size_t)(count - to));
@@ -227,13 +230,31 @@ static int candidate_cmp(const void *x, const void *y)
     return str_cmp(a->what, b->what);
 }
 
+// Words that the caller suggests.
+static void add_rewrites(struct remedy_search *r)
+{
+    for (size_t i = 0; i < r->rewrites_len; i++) {
+        const struct alloc_rewrite *w = &r->rewrites[i];
+        struct candidate c = for_request(ALLOC_CHANGE_REWRITE,
+                                         (struct about){w->claim, w->request, w->sub}, w->weight);
+        c.selector = w->selector;
+        c.expression = w->expression;
+        c.from = w->from;
+        c.to = w->to;
+        remedy_gather_add(r, &c);
+    }
+}
+
 void remedy_gather(struct remedy_search *r)
 {
+    add_rewrites(r);
+    r->s->no_error_texts = true;
     for (uint32_t i = 0; i < r->views_len; i++) {
         struct alloc_explanation e;
         if (alloc_explain(r->s, r->views[i].view, r->claims, r->claims_len, &e))
             add_of_view(r, i, &e);
     }
+    r->s->no_error_texts = false;
     if (r->candidates.n)
         qsort(r->candidates.p, r->candidates.n, sizeof(*r->candidates.p), candidate_cmp);
 }
@@ -263,7 +284,7 @@ static struct str amount_asked(const struct remedy_search *r, const struct candi
     return arena_str(r->arena, sbuf_str(&b));
 }
 
-static void remedy_gather_describe(const struct remedy_search *r, const struct candidate *c,
+static void remedy_gather_describe(struct remedy_search *r, const struct candidate *c,
                                    struct alloc_change *ret, struct sbuf *b)
 {
     const struct api_device_request *q =
@@ -286,10 +307,21 @@ static void remedy_gather_describe(const struct remedy_search *r, const struct c
     } else if (c->kind == ALLOC_CHANGE_COUNT) {
         int64_t from =
             c->sub == UINT32_MAX ? q->exactly->count : q->first_available.p[c->sub].count;
-        ret->from = arena_strf(r->arena, "%lld", (long long)from);
+        bool all = c->sub == UINT32_MAX
+                       ? str_eqz(q->exactly->allocation_mode, "All")
+                       : str_eqz(q->first_available.p[c->sub].allocation_mode, "All");
+        ret->from = all ? STR("all") : arena_strf(r->arena, "%lld", (long long)from);
         ret->to = arena_strf(r->arena, "%lld", (long long)c->count);
         sbuf_addf(b, "asking for %.*s instead of %.*s", STR_ARG(ret->to), STR_ARG(ret->from));
+    } else if (c->kind == ALLOC_CHANGE_REWRITE) {
+        ret->from = c->from;
+        ret->to = c->to;
+        ret->expression = c->expression;
+        sbuf_addf(b, "with %.*s instead of %.*s", STR_ARG(c->to), STR_ARG(c->from));
     } else {
+        const struct api_device_selector_array *all =
+            selectors_of(r, (struct about){c->claim, c->request, c->sub});
+        ret->expression = remedy_drop_term(r, all->p[c->selector].cel->expression, c->term);
         sbuf_addz(b, "without ");
         for (size_t i = 0; i < c->what.n; i++)
             if (c->what.p[i] != '\n')
@@ -297,9 +329,13 @@ static void remedy_gather_describe(const struct remedy_search *r, const struct c
     }
 }
 
-struct alloc_change remedy_change(const struct remedy_search *r, const struct candidate *c)
+struct alloc_change remedy_change(struct remedy_search *r, const struct candidate *c)
 {
-    struct alloc_change ret = {.kind = c->kind, .what = c->what};
+    struct alloc_change ret = {.kind = c->kind,
+                               .what = c->what,
+                               .at = {c->claim, c->request, c->sub, c->selector},
+                               .taint = c->taint,
+                               .weight = c->weight};
     cleanup_sbuf struct sbuf b = {0};
     cleanup_sbuf struct sbuf name = {0};
     if (c->kind == ALLOC_CHANGE_HOLDER) {

@@ -23,6 +23,8 @@ struct candidate {
     size_t weight; // smaller changes weigh less
     struct str what;
     struct str to;
+    struct str from;
+    struct str expression; // of a rewrite
     const struct api_device_taint *taint;
 };
 
@@ -42,6 +44,8 @@ struct remedy_search {
     struct remedy_view views[REMEDY_VIEWS_MAX];
     size_t views_len;
     struct VEC(struct candidate) candidates;
+    const struct alloc_rewrite *rewrites;
+    size_t rewrites_len;
     size_t dropped; // candidates beyond the bound
 };
 
@@ -53,7 +57,11 @@ void remedy_gather(struct remedy_search *r);
 int remedy_try(struct remedy_search *r, const struct candidate *const *changes, size_t n,
                struct str *ret_node);
 
+// remedy_drop_term is a selector without one of its terms, in the search's arena; empty: none is
+// left.
+struct str remedy_drop_term(struct remedy_search *r, struct str expression, uint32_t term);
+
 // remedy_change describes a candidate for people and programs.
-struct alloc_change remedy_change(const struct remedy_search *r, const struct candidate *c);
+struct alloc_change remedy_change(struct remedy_search *r, const struct candidate *c);
 
 #endif

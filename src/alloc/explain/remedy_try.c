@@ -13,16 +13,20 @@ struct parts {
     struct api_device_toleration_array *tolerations;
     struct api_capacity_requirements *capacity;
     int64_t *count;
+    struct str *mode;
+    struct str *class_name;
 };
 
 static struct parts parts_of(struct api_resource_claim *claim, const struct candidate *c)
 {
     struct api_device_request *r = &claim->spec.devices.requests.p[c->request];
     if (c->sub == UINT32_MAX)
-        return (struct parts){&r->exactly->selectors, &r->exactly->tolerations,
-                              r->exactly->capacity, &r->exactly->count};
+        return (struct parts){&r->exactly->selectors,       &r->exactly->tolerations,
+                              r->exactly->capacity,         &r->exactly->count,
+                              &r->exactly->allocation_mode, &r->exactly->device_class_name};
     struct api_device_sub_request *s = &r->first_available.p[c->sub];
-    return (struct parts){&s->selectors, &s->tolerations, s->capacity, &s->count};
+    return (struct parts){&s->selectors, &s->tolerations,     s->capacity,
+                          &s->count,     &s->allocation_mode, &s->device_class_name};
 }
 
 // A term becomes "true", so that the numbers of the others stay.
@@ -35,6 +39,16 @@ static void drop_term(struct remedy_search *r, struct api_device_selector *sel, 
         sbuf_add(&b, i == term ? STR("true") : t.p[i]);
     }
     sel->cel->expression = arena_str(r->arena, sbuf_str(&b));
+}
+
+struct str remedy_drop_term(struct remedy_search *r, struct str expression, uint32_t term)
+{
+    struct terms t = explain_terms_split(expression, r->arena);
+    cleanup_sbuf struct sbuf b = {0};
+    for (size_t i = 0; i < t.n; i++)
+        if (i != term)
+            sbuf_addf(&b, "%s%.*s", b.n ? "\n&& " : "", STR_ARG(t.p[i]));
+    return arena_str(r->arena, sbuf_str(&b));
 }
 
 static void remedy_try_tolerate(struct remedy_search *r, struct api_device_toleration_array *all,
@@ -79,6 +93,15 @@ static void remedy_try_apply(struct remedy_search *r, struct api_resource_claim 
         break;
     case ALLOC_CHANGE_COUNT:
         *p.count = c->count;
+        *p.mode = STR("ExactCount");
+        break;
+    case ALLOC_CHANGE_REWRITE:
+        if (c->selector == UINT32_MAX)
+            *p.class_name = c->expression;
+        else if (c->selector > ALLOC_REWRITE_NAMES)
+            p.capacity->requests.p[ALLOC_REWRITE_CAPACITY - c->selector].key = c->expression;
+        else
+            p.selectors->p[c->selector].cel->expression = c->expression;
         break;
     case ALLOC_CHANGE_SELECTOR:
         drop_term(r, &p.selectors->p[c->selector], c->term);

@@ -113,6 +113,7 @@ struct prune;
 struct term_memory;
 
 struct alloc_solver {
+    bool no_error_texts; // explanations leave out why a selector fails, which costs an evaluation
     struct alloc_options options;
     struct arena arena; // of one solve
     struct cel_run *run;

@@ -13,6 +13,8 @@
 
 #include "base/banned.h"
 
+#define SET_NODES_FIRST 4
+
 // --- Elements ------------------------------------------------------------------------------------
 
 static double field_set_get_number(const yyjson_val *v)
@@ -103,7 +105,10 @@ static int field_set_order_values(const yyjson_val *a, const yyjson_val *b)
 static int keys_cmp(const struct field_elem *a, const struct field_elem *b)
 {
     for (size_t i = 0; i < a->keys_len && i < b->keys_len; i++) {
-        int c = str_cmp(a->keys[i].name, b->keys[i].name);
+        // Names of keys are those of the type: mostly the same bytes.
+        bool same =
+            a->keys[i].name.p == b->keys[i].name.p && a->keys[i].name.n == b->keys[i].name.n;
+        int c = same ? 0 : str_cmp(a->keys[i].name, b->keys[i].name);
         if (c == 0)
             c = field_set_order_values(a->keys[i].value, b->keys[i].value);
         if (c != 0)
@@ -189,16 +194,29 @@ static size_t field_set_seek_place(const struct field_set *s, size_t from,
     return low;
 }
 
+void field_set_push(struct field_set *s, const struct field_node *n, struct arena *a)
+{
+    // Most sets are those of a list's item: few nodes, and there may be thousands of such sets.
+    if (s->cap == 0) {
+        s->p = arena_array(a, struct field_node, SET_NODES_FIRST);
+        s->cap = SET_NODES_FIRST;
+    }
+    vec_push_arena(a, s, *n);
+}
+
 struct field_node *field_set_at(struct field_set *s, const struct field_elem *e, struct arena *a)
 {
     bool there = false;
-    // Most come in order.
+    // Most come in order: the last one again, for what is below it, or one behind it.
     size_t at = s->n;
-    if (s->n && field_elem_cmp(&s->p[s->n - 1].elem, e) >= 0)
+    int last = s->n ? field_elem_cmp(&s->p[s->n - 1].elem, e) : -1;
+    if (last == 0)
+        return &s->p[s->n - 1];
+    if (last > 0)
         at = field_set_find_place(s, e, &there);
     if (there)
         return &s->p[at];
-    vec_push_arena(a, s, (struct field_node){0});
+    field_set_push(s, &(struct field_node){0}, a);
     memmove(&s->p[at + 1], &s->p[at], (s->n - 1 - at) * sizeof(*s->p));
     s->p[at] = (struct field_node){.elem = *e};
     return &s->p[at];
@@ -224,7 +242,7 @@ static void field_set_push_node(struct field_set *s, struct field_node node, str
     if (node.children && field_set_empty(node.children))
         node.children = NULL;
     if (node.member || node.children)
-        vec_push_arena(a, s, node);
+        field_set_push(s, &node, a);
 }
 
 typedef struct field_set (*combine_fn)(const struct field_set *x, const struct field_set *y,

@@ -25,14 +25,18 @@ struct field_key {
     const yyjson_val *value;
 };
 
-// In the order in which they sort.
+// In the order in which they sort. The kind says which member is set.
 struct field_elem {
     enum field_elem_kind kind;
-    struct str name;              // FIELD_NAME
-    const struct field_key *keys; // FIELD_KEY, by name
-    size_t keys_len;
-    const yyjson_val *value; // FIELD_VALUE
-    int64_t index;           // FIELD_INDEX
+    union {
+        struct str name; // FIELD_NAME
+        struct {
+            const struct field_key *keys; // FIELD_KEY, by name
+            size_t keys_len;
+        };
+        const yyjson_val *value; // FIELD_VALUE
+        int64_t index;           // FIELD_INDEX
+    };
 };
 
 int field_elem_cmp(const struct field_elem *a, const struct field_elem *b);
@@ -59,6 +63,9 @@ bool field_set_empty(const struct field_set *s);
 // makes one, which is neither member nor has children yet.
 const struct field_node *field_set_find(const struct field_set *s, const struct field_elem *e);
 struct field_node *field_set_at(struct field_set *s, const struct field_elem *e, struct arena *a);
+
+// field_set_push adds a node behind all others.
+void field_set_push(struct field_set *s, const struct field_node *n, struct arena *a);
 
 // The algebra. difference takes members away one by one; recursive_difference with all that is
 // below them.

@@ -212,7 +212,7 @@ static int field_text_read_set(const yyjson_val *v, struct arena *a, struct fiel
         if (r < 0)
             return r;
         sorted = sorted && (ret->n == 0 || field_elem_cmp(&vec_last(ret)->elem, &e) < 0);
-        vec_push_arena(a, ret, ((struct field_node){e, member, below->n ? below : NULL}));
+        field_set_push(ret, &(struct field_node){e, member, below->n ? below : NULL}, a);
         any |= member || below->n > 0;
     }
     if (!sorted)

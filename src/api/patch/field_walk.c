@@ -108,12 +108,15 @@ static int keys_elem(const struct api_field *f, const yyjson_val *item, struct a
 {
     bool by_schema = (f->flags & API_LIST_MAP) != 0;
     struct str names = str_z(by_schema ? f->info->keys : f->info->merge_key);
-    struct VEC(struct field_key) keys = {0};
+    struct VEC(struct field_key) keys = {.cap = 1};
     if (!json_is_object(item))
         return err_set(err, ERR_INVALID,
                        json_is_null(item)
                            ? "associative list with keys may not have a null element"
                            : "associative list with keys may not have non-map elements");
+    for (size_t i = 0; i < names.n; i++)
+        keys.cap += names.p[i] == ',';
+    keys.p = arena_array(a, struct field_key, keys.cap);
     for (struct str rest = names; rest.n;) {
         struct str name;
         str_cut(rest, ',', &name, &rest);
@@ -483,12 +486,14 @@ int field_compare(const struct field_type *t, const yyjson_val *before, const yy
 struct field_set field_set_name_members(const struct field_type *t, const struct field_set *s,
                                         struct arena *a)
 {
-    struct field_set ret = {0};
+    struct field_set ret = {.p = arena_array(a, struct field_node, s->n), .cap = s->n};
     bool named = field_shape_of(t) == SHAPE_STRUCT;
     for (size_t i = 0; i < s->n; i++) {
         struct field_node n = s->p[i];
         struct field_type bt;
-        bool known = field_type_below(t, n.elem.name, &bt);
+        // managedFields are the client's: entries of other kinds may stand where fields do.
+        struct str name = n.elem.kind == FIELD_NAME ? n.elem.name : STR("");
+        bool known = field_type_below(t, name, &bt);
         if (n.children) {
             n.member |= named && known && n.elem.kind == FIELD_NAME;
             if (!known)
@@ -497,7 +502,7 @@ struct field_set field_set_name_members(const struct field_type *t, const struct
             *below = field_set_name_members(&bt, n.children, a);
             n.children = below;
         }
-        vec_push_arena(a, &ret, n);
+        field_set_push(&ret, &n, a);
     }
     return ret;
 }

@@ -448,10 +448,40 @@ static void default_discovery_port(struct defaulter *d, void *value)
     ((struct api_discovery_port *)value)->has_name = true;
 }
 
+// default_scaling_rules adds what one direction of an autoscaler's behaviour leaves out.
+static void default_scaling_rules(struct defaulter *d, struct api_hpa_scaling_rules **rules,
+                                  const struct api_hpa_scaling_policy *policies, size_t n)
+{
+    if (!*rules)
+        *rules = arena_one(d->arena, struct api_hpa_scaling_rules);
+    if (!(*rules)->has_select_policy)
+        (*rules)->select_policy = STR("Max");
+    (*rules)->has_select_policy = true;
+    // An empty list that was sent stays empty and is refused.
+    if ((*rules)->policies.p)
+        return;
+    (*rules)->policies.p = arena_array(d->arena, struct api_hpa_scaling_policy, n);
+    (*rules)->policies.n = n;
+    memcpy((*rules)->policies.p, policies, n * sizeof(*policies));
+}
+
+static void default_autoscaler_behavior(struct defaulter *d,
+                                        struct api_horizontal_pod_autoscaler_behavior *behavior)
+{
+    static const struct api_hpa_scaling_policy up[] = {{STR_INIT("Pods"), 4, 15},
+                                                       {STR_INIT("Percent"), 100, 15}};
+    static const struct api_hpa_scaling_policy down[] = {{STR_INIT("Percent"), 100, 15}};
+    default_scaling_rules(d, &behavior->scale_up, up, array_len(up));
+    behavior->scale_up->has_stabilization_window_seconds = true;
+    default_scaling_rules(d, &behavior->scale_down, down, array_len(down));
+}
+
 // An autoscaler without metrics scales by CPU utilization.
 static void default_autoscaler(struct defaulter *d, void *value)
 {
     struct api_horizontal_pod_autoscaler_spec *spec = value;
+    if (spec->behavior)
+        default_autoscaler_behavior(d, spec->behavior);
     if (spec->metrics.n > 0)
         return;
     struct api_metric_spec *metric = arena_one(d->arena, struct api_metric_spec);

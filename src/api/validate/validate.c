@@ -54,6 +54,8 @@ static void validate_kind(struct validator *v, const struct api_type *t, const v
     else
         validate_work_numbers(v, t, value, old);
     if (!status)
+        validate_selector(v, t, value, old);
+    if (!status)
         validate_pod_template(v, t, value);
 }
 

@@ -153,11 +153,17 @@ void validate_security_annotations(struct pod_rules *p, const struct path *at);
 // (validate_work.c). The rules of Jobs are in validate_job.c.
 void validate_work_numbers(struct validator *v, const struct api_type *t, const void *value,
                            const void *old);
+// validate_selector: the selector of a workload and what its template must be for it. old may be
+// NULL.
+void validate_selector(struct validator *v, const struct api_type *t, const void *value,
+                       const void *old);
 // validate_share: a number that is not negative, or a percentage of at most 100.
 void validate_share(struct validator *v, const struct path *at,
                     const struct api_int_or_string *share);
 void validate_job(struct validator *v, const void *value, const void *old);
 void validate_job_status(struct validator *v, const void *value, const void *old);
+void validate_autoscaler(struct validator *v, const void *value, const void *old);
+void validate_autoscaler_status(struct validator *v, const void *value, const void *old);
 void validate_cron_job(struct validator *v, const void *value, const void *old);
 
 // validate_pod_group, validate_pod_group_status, validate_workload: what the schema's rules do not

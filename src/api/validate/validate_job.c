@@ -6,6 +6,7 @@
 
 #include "base/banned.h"
 
+#define JOB_CRON_NAME_MAX         52
 #define JOB_PARALLELISM_MAX       100000
 #define JOB_FAILED_INDEXES_MAX    100000
 #define JOB_COMPLETIONS_MANY      100000
@@ -443,11 +444,27 @@ void validate_job(struct validator *v, const void *value, const void *old)
         job_check_update(v, AT(NULL, "spec"), &job->spec, &((const struct api_job *)old)->spec);
 }
 
+// A CronJob's jobs get 11 characters behind its name.
+static void job_check_cron_name(struct validator *v, struct str name)
+{
+    if (name.n > JOB_CRON_NAME_MAX)
+        cause_invalid(v->causes, AT(AT(NULL, "metadata"), "name"), name,
+                      STR("must be no more than 52 characters"));
+}
+
 void validate_cron_job(struct validator *v, const void *value, const void *old)
 {
-    (void)old;
-    const struct api_cron_job_spec *s = &((const struct api_cron_job *)value)->spec;
+    static const struct str policies[] = {STR_INIT("Allow"), STR_INIT("Forbid"),
+                                          STR_INIT("Replace")};
+    const struct api_cron_job *job = value;
+    const struct api_cron_job_spec *s = &job->spec;
     const struct path *at = AT(NULL, "spec");
+    if (!old)
+        job_check_cron_name(v, job->metadata.name);
+    if (!s->schedule.n)
+        cause_required(v->causes, AT(at, "schedule"), STR(""));
+    validate_choice_required(v, AT(at, "concurrencyPolicy"), s->concurrency_policy,
+                             CHOICES(policies));
     if (s->has_starting_deadline_seconds)
         validate_not_negative(v, AT(at, "startingDeadlineSeconds"), s->starting_deadline_seconds);
     job_check_spec(v, AT(AT(at, "jobTemplate"), "spec"), &s->job_template.spec);

@@ -304,6 +304,17 @@ static void validate_disruption_budget(struct validator *v,
                         CHOICES(policies));
 }
 
+static void check_budget_status(struct validator *v, const struct api_pod_disruption_budget *budget)
+{
+    const struct api_pod_disruption_budget_status *s = &budget->status;
+    const struct path *at = AT(NULL, "status");
+    validate_conditions(v, AT(at, "conditions"), &s->conditions);
+    validate_not_negative(v, AT(at, "disruptionsAllowed"), s->disruptions_allowed);
+    validate_not_negative(v, AT(at, "currentHealthy"), s->current_healthy);
+    validate_not_negative(v, AT(at, "desiredHealthy"), s->desired_healthy);
+    validate_not_negative(v, AT(at, "expectedPods"), s->expected_pods);
+}
+
 // --- Names ---------------------------------------------------------------------------------------
 
 // Kinds whose names must be subdomains, or labels: more than a segment of a path.
@@ -479,6 +490,8 @@ void validate_core_kind(struct validator *v, const struct api_object *object,
         validate_certificate_request(v, object->value, old ? old->value : NULL);
     else if (t == &api_namespace_type && status)
         check_namespace_status(v, object->value);
+    else if (t == &api_pod_disruption_budget_type && status)
+        check_budget_status(v, object->value);
     else if (t == &api_pod_group_type && status)
         validate_pod_group_status(v, object->value);
     else if (!status)

@@ -321,6 +321,7 @@ static const struct {
     {&api_controller_revision_type, work_check_revision, NULL},
     {&api_job_type, validate_job, validate_job_status},
     {&api_cron_job_type, validate_cron_job, NULL},
+    {&api_horizontal_pod_autoscaler_type, validate_autoscaler, validate_autoscaler_status},
 };
 
 void validate_work_numbers(struct validator *v, const struct api_type *t, const void *value,

@@ -240,7 +240,7 @@ static int read_cluster(struct kubeconfig *k, const struct kubeconfig_entry *e,
     if (r == 0)
         r = get_bool(&p, "insecure-skip-tls-verify", &t->insecure, err);
     if (r == 0)
-        r = get_pem(k, &p, "certificate-authority", &t->ca_pem, NULL, err);
+        r = get_pem(k, &p, "certificate-authority", &t->ca_pem, &t->ca_file, err);
     if (r == 0 && t->insecure && t->ca_pem.n)
         r = kubeconfig_bad_field(&p, "insecure-skip-tls-verify", ERR_INVALID,
                                  "this and a certificate-authority exclude each other; remove one",
@@ -484,7 +484,8 @@ int kubeconfig_in_cluster(struct kubeconfig *k, const char *folder, struct kubec
                        "there is no kubeconfig: give one with --kubeconfig or in KUBECONFIG");
     folder = folder ? folder : IN_CLUSTER_FOLDER;
     cleanup_sbuf struct sbuf ca = {0}, namespace = {0};
-    int r = kubeconfig_read_file(arena_strf(&k->arena, "%s/ca.crt", folder).p, &ca, err);
+    ret->ca_file = arena_strf(&k->arena, "%s/ca.crt", folder);
+    int r = kubeconfig_read_file(ret->ca_file.p, &ca, err);
     if (r < 0)
         return err_wrap(err, "in a pod, but without its service account");
     if (kubeconfig_read_file(arena_strf(&k->arena, "%s/namespace", folder).p, &namespace, NULL) < 0)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Credentials: fixed ones, a token or a certificate in files that change, a plugin that is asked
-// again when what it gave expires. Requests wait while a plugin runs.
+// Credentials: fixed ones, a token or a certificate in files that change, as the CA may, a plugin
+// that is asked again when what it gave expires. Requests wait while a plugin runs.
 #include <stdlib.h>
 
 #include "client/remote/remote_int.h"
 #include "pki/certificate.h"
+#include "pki/csr.h"
 
 #include "base/banned.h"
 
@@ -108,6 +109,18 @@ static void read_certificate_files(struct remote *r)
         set_identity(r, sbuf_str(&certificate), sbuf_str(&key));
 }
 
+// A CA that is rotated is first trusted beside the old one, so a look now and then is enough.
+static void remote_auth_read_ca(struct remote *r)
+{
+    struct kubeconfig_target *t = &r->auth.target;
+    cleanup_sbuf struct sbuf pem = {0};
+    if (!t->ca_file.n || kubeconfig_read_file(t->ca_file.p, &pem, NULL) < 0 ||
+        str_eq(sbuf_str(&pem), t->ca_pem) || csr_check_chain(sbuf_str(&pem), NULL) < 0)
+        return;
+    https_set_trust(r->https, sbuf_str(&pem));
+    t->ca_pem = arena_str(&r->arena, sbuf_str(&pem));
+}
+
 static void read_files(struct remote *r)
 {
     struct remote_auth *a = &r->auth;
@@ -117,6 +130,7 @@ static void read_files(struct remote *r)
     else if (!a->known)
         set_token(a, a->target.token);
     read_certificate_files(r);
+    remote_auth_read_ca(r);
     a->good_until_ns = exec_now_ns(r->client.exec) + FILES_NS;
 }
 
@@ -136,7 +150,7 @@ bool remote_auth_ready(struct remote *r, struct sending *s)
             ask_plugin(r);
         return false;
     }
-    if (has_files(a)) {
+    if (has_files(a) || a->target.ca_file.n) {
         read_files(r);
         return true;
     }
@@ -164,11 +178,22 @@ void remote_auth_init(struct remote *r, const struct kubeconfig_target *target)
     struct arena *a = &r->arena;
     struct kubeconfig_target *t = &r->auth.target;
     *t = *target;
-    struct str *texts[] = {&t->server,           &t->server_name,      &t->proxy,
-                           &t->ca_pem,           &t->namespace,        &t->token,
-                           &t->token_file,       &t->certificate_pem,  &t->key_pem,
-                           &t->certificate_file, &t->key_file,         &t->user,
-                           &t->exec.command,     &t->exec.api_version, &t->exec.install_hint};
+    struct str *texts[] = {&t->server,
+                           &t->server_name,
+                           &t->proxy,
+                           &t->ca_pem,
+                           &t->ca_file,
+                           &t->namespace,
+                           &t->token,
+                           &t->token_file,
+                           &t->certificate_pem,
+                           &t->key_pem,
+                           &t->certificate_file,
+                           &t->key_file,
+                           &t->user,
+                           &t->exec.command,
+                           &t->exec.api_version,
+                           &t->exec.install_hint};
     for (size_t i = 0; i < array_len(texts); i++)
         remote_auth_copy_text(a, texts[i]);
     struct str *args = arena_array(a, struct str, t->exec.args_len);

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "api/match/device_history.h"
 #include "client/remote.h"
 #include "cmd/input.h"
 #include "cmd/local.h"
@@ -47,6 +48,10 @@ static const struct {
      true},
     {{"/api/v1/pods"}, 0, false},
     {{"/api/v1/events"}, DEVICE_WORLD_EVENTS, false},
+    {{"/api/v1/namespaces/" DEVICE_HISTORY_NAMESPACE
+      "/configmaps?labelSelector=" DEVICE_HISTORY_LABEL "%3D" DEVICE_HISTORY_VALUE},
+     DEVICE_WORLD_EVENTS,
+     false},
     {{"/api/v1/namespaces"}, DEVICE_WORLD_ALL, false},
     {{"/apis/scheduling.k8s.io/v1/priorityclasses"}, DEVICE_WORLD_ALL, false},
     {{"/api/v1/resourcequotas"}, DEVICE_WORLD_ALL, false},

@@ -22,11 +22,12 @@ const struct cli_verb doctor_verb = {
     .chapter = CLI_DEVICES,
     .everyday = true,
     .synopsis = "doctor [OPTIONS]",
-    .text = "Checks for incomplete pools, stale or duplicate slices, missing drivers, unhealthy "
-            "devices, classes and rules that "
-            "match nothing, claims on devices that are gone or allocated twice, and pending pods; "
-            "and checks the server, the clock, "
-            "the certificates and your permissions. Exit status 1 if there is a problem.",
+    .text =
+        "Checks for incomplete pools, stale or duplicate slices, nodes that are not ready or "
+        "cannot release devices, dead drivers, devices that are broken while in use, classes "
+        "and rules that match nothing, claims on devices that are gone or allocated twice, pods "
+        "that wait or fail; and checks the server, its disk, writes it refused, clocks, "
+        "certificates and your permissions. Exit status 1 if there is a problem.",
     .examples = "dray doctor\ndray doctor --snapshot bug.json\ndray doctor -o json",
     .groups = {&doctor_group, &common_output, &common_cluster},
     .run = verb_doctor,
@@ -172,8 +173,111 @@ static void doctor_verb_check_storage(struct doctor *d, struct cluster *c)
                            "the server's last write to its database failed");
 }
 
-static void check_server(struct doctor *d, struct cluster *c)
+// doctor_verb_label finds a label's value in a line of metrics; empty: it has none.
+static struct str doctor_verb_label(struct str line, const char *name)
 {
+    cleanup_sbuf struct sbuf mark = {0};
+    sbuf_addf(&mark, "%s=\"", name);
+    ptrdiff_t at = str_find(line, sbuf_str(&mark));
+    if (at < 0)
+        return (struct str){0};
+    struct str rest = str_from(line, (size_t)at + mark.n);
+    ptrdiff_t end = str_find_char(rest, '"');
+    return str_upto(rest, end < 0 ? 0 : (size_t)end);
+}
+
+// Writes of ResourceSlices that the server has refused, by its metrics, which kube-apiserver has,
+// too.
+struct refused_writes {
+    size_t invalid, forbidden, full;
+};
+
+static void doctor_verb_count_refused(struct str metrics, struct refused_writes *ret)
+{
+    struct str line;
+    while (str_cut(metrics, '\n', &line, &metrics)) {
+        int64_t n = 0;
+        ptrdiff_t space = str_rfind_char(line, ' ');
+        if (!str_starts(line, STR("apiserver_request_total{")) || space < 0 ||
+            str_to_i64(str_from(line, (size_t)space + 1), &n) < 0 || n < 0)
+            continue;
+        struct str code = doctor_verb_label(line, "code");
+        bool slices = str_eqz(doctor_verb_label(line, "resource"), "resourceslices");
+        struct str verb = doctor_verb_label(line, "verb");
+        bool reads = str_eqz(verb, "GET") || str_eqz(verb, "LIST") || str_eqz(verb, "WATCH");
+        ret->invalid += slices && (str_eqz(code, "422") || str_eqz(code, "400")) ? (size_t)n : 0;
+        ret->forbidden += slices && !reads && str_eqz(code, "403") ? (size_t)n : 0;
+        ret->full += str_eqz(code, "507") ? (size_t)n : 0;
+    }
+}
+
+// doctor_verb_gates_off lists the gates of devices that are off.
+static void doctor_verb_gates_off(const struct features *gates, struct sbuf *out)
+{
+    for (int i = 0; i < FEATURES; i++)
+        if (!gates->on[i] && str_starts(feature_name((enum feature)i), STR("DRA")))
+            sbuf_addf(out, "%s%.*s", out->n ? ", " : "", STR_ARG(feature_name((enum feature)i)));
+}
+
+static void doctor_verb_check_writes(struct doctor *d, struct device_source *s)
+{
+    cleanup_sbuf struct sbuf body = {0}, off = {0}, remedy = {0};
+    struct refused_writes n = {0};
+    struct err err = {0};
+    if (cluster_get(&s->cluster, "/metrics", &body, &err) < 0)
+        return;
+    doctor_verb_count_refused(sbuf_str(&body), &n);
+    doctor_verb_gates_off(&s->gates, &off);
+    sbuf_addf(
+        &remedy,
+        "the driver retries without end: its log names the field; a feature gate of the server "
+        "may be missing (off: %s)",
+        off.n ? off.p : "none");
+    if (n.invalid)
+        doctor_add_finding(d, DOCTOR_BAD, "writes", remedy.p,
+                           "the server has refused %zu ResourceSlices of drivers as invalid",
+                           n.invalid);
+    if (n.forbidden)
+        doctor_add_finding(
+            d, DOCTOR_BAD, "writes",
+            "bind a ClusterRole that may write resourceslices to the driver's account",
+            "the server has refused %zu writes of ResourceSlices as forbidden", n.forbidden);
+    if (n.full)
+        doctor_add_finding(d, DOCTOR_WARN, "writes", "free some space where the server's data is",
+                           "the server has refused %zu writes because its disk was full", n.full);
+    if (!n.invalid && !n.forbidden && !n.full)
+        doctor_add_finding(d, DOCTOR_GOOD, "writes", NULL,
+                           "the server has refused no write of a driver");
+}
+
+// doctor_verb_check_requests looks for nodes that wait for a certificate.
+static void doctor_verb_check_requests(struct doctor *d, struct cluster *c)
+{
+    cleanup_sbuf struct sbuf body = {0};
+    cleanup_json_doc struct json_doc doc = {0};
+    struct err err = {0};
+    size_t waiting = 0;
+    if (cluster_get(c, "/apis/certificates.k8s.io/v1/certificatesigningrequests", &body, &err) <
+            0 ||
+        json_parse(sbuf_str(&body), NULL, &doc, &err) < 0)
+        return;
+    const yyjson_val *items = json_get(doc.root, STR("items"));
+    if (!items || !json_is_array(items))
+        return;
+    json_arr_foreach(items, item) {
+        const yyjson_val *status = json_get(item, STR("status"));
+        const yyjson_val *conditions = status ? json_get(status, STR("conditions")) : NULL;
+        waiting += !conditions || json_len(conditions) == 0;
+    }
+    if (waiting)
+        doctor_add_finding(d, DOCTOR_WARN, "certificates",
+                           "dray get csr lists them; kubectl certificate approve NAME approves one",
+                           "%zu certificate requests wait for approval", waiting);
+}
+
+static void check_server(struct doctor *d, struct device_source *s)
+{
+    struct cluster *c = &s->cluster;
     cleanup_sbuf struct sbuf body = {0};
     cleanup_json_doc struct json_doc doc = {0};
     struct err err = {0};
@@ -193,7 +297,9 @@ static void check_server(struct doctor *d, struct cluster *c)
     doctor_verb_check_clock(d, c);
     check_certificates(d, c);
     check_permissions(d, c);
+    doctor_verb_check_requests(d, c);
     doctor_verb_check_storage(d, c);
+    doctor_verb_check_writes(d, s);
 }
 
 // --- The verb ------------------------------------------------------------------------------------
@@ -218,7 +324,7 @@ static int verb_doctor(void)
     struct err err = {0};
     int r = device_verb_open(&s, DEVICE_WORLD_DEVICES, &err);
     if (s.connected)
-        check_server(&d, &s.cluster);
+        check_server(&d, &s);
     if (r == 0)
         r = device_verb_inventory(&s, &inv, &err);
     if (r == 0)

@@ -26,13 +26,16 @@ const struct cli_verb free_verb = {
     .chapter = CLI_DEVICES,
     .everyday = true,
     .synopsis = "free [--class CLASS] [--cel EXPR] [--node NODE] [OPTIONS]",
-    .text = "Shows devices by state and how many more claims for one device fit (FITS): one line a "
-            "class, or node by node for one class or expression. FITS is the scheduler's answer: "
-            "it places pods that ask for one device in a copy of the cluster in memory until one "
-            "does not fit. Room for pods, cordons, shares, counters and exclusive partitions "
-            "count; tainted devices do not. The pods tolerate the taints of nodes but for those "
-            "of node.kubernetes.io, and request no CPU or memory. A + after FITS means that the "
-            "answer stopped at its bound. Exit status 1 if nothing fits.",
+    .text =
+        "Shows devices by state and how many more claims for one device fit (FITS): one line a "
+        "class, or node by node for one class or expression. FITS is the scheduler's answer: "
+        "it places pods that ask for one device in a copy of the cluster in memory until one "
+        "does not fit. Room for pods, cordons, shares, counters and exclusive partitions "
+        "count; tainted devices do not. The pods tolerate no taint of nodes, and request no CPU "
+        "or memory; a column TOLERANT shows the number for pods that tolerate the taints "
+        "administrators set, where it differs. A + after FITS means that the answer stopped at "
+        "its bound. BROKEN devices are in use, and tainted or reported unhealthy. Exit status 1 "
+        "if nothing fits.",
     .examples = "dray free\n"
                 "dray free --class gpu.example.com\n"
                 "dray free --cel "

@@ -17,9 +17,10 @@ const struct cli_verb history_verb = {
     .summary = "show what happened to a device or claim",
     .chapter = CLI_DEVICES,
     .synopsis = "history DEVICE|[claim/][NAMESPACE/]CLAIM [OPTIONS]",
-    .text = "Shows what happened to a device or a claim, oldest first, with the source of each "
-            "entry: times in the objects, "
-            "managedFields, conditions, taints, events. Lists what is not known.",
+    .text =
+        "Shows what happened to a device or a claim, oldest first, with the source of each "
+        "entry: times in the objects, managedFields, conditions, taints, events, and records of "
+        "past holders (the device-history-controller of dray). Lists what is not known.",
     .examples = "dray history gpu-0\ndray history claim/training -n team",
     .groups = {&history_group, &common_output, &common_cluster},
     .words = &words,

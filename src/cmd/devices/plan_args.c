@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 
 #include "cmd/devices/device_verb.h"
-#include "cmd/devices/why_show.h"
 #include "cmd/input.h"
 #include "cmd/verb.h"
+#include "cmd/why/why_show.h"
 #include "view/text.h"
 
 #include "base/banned.h"
@@ -233,10 +233,9 @@ static bool plan_waits(const struct plan_args *a, const struct plan *p, struct s
 {
     cleanup_json_doc struct json_doc doc = {0};
     const struct json_options whole = {.max_bytes = SIZE_MAX};
-    const struct why_event none = {0};
     struct str why = strcmp(a->verb, "why") == 0 ? plan_step_at(p, 0).why : (struct str){0};
     if (!plan_complete(p) && why.n && json_parse(why, &whole, &doc, NULL) == 0) {
-        (void)!why_show(doc.root, &none, out);
+        (void)!why_show(doc.root, false, out);
         return true;
     }
     plan_text(p, out);

@@ -19,11 +19,12 @@
 
 #include "base/banned.h"
 
-#define TICK_NS   (50 * CLOCK_NS_PER_MS)
-#define REDRAW_NS (CLOCK_NS_PER_SEC / 2) // at the most so often for changes of the cluster
-#define AGES_NS   (5 * CLOCK_NS_PER_SEC) // ages are drawn again
+#define TICK_NS    (50 * CLOCK_NS_PER_MS)
+#define REDRAW_NS  (CLOCK_NS_PER_SEC / 2) // at the most so often for changes of the cluster
+#define FILTER_MAX 64
+#define AGES_NS    (5 * CLOCK_NS_PER_SEC) // ages are drawn again
 
-static bool once, by_device;
+static bool once, by_device, every_namespace;
 static const char *sort_by;
 
 static int verb_top(void);
@@ -31,6 +32,8 @@ static int verb_top(void);
 static const struct cli_option top_options[] = {
     {"--once", NULL, NULL, "print once and exit, as without a terminal", .flag = &once},
     {"--devices", NULL, NULL, "show a line per device", .flag = &by_device},
+    {"--all-namespaces", "-A", NULL, "show all namespaces; the default", .flag = &every_namespace,
+     .excludes = "--namespace"},
     {"--sort", NULL, "ORDER", "sort by name, free or held devices", .text = &sort_by,
      .choices = "name free held"},
     DEVICE_SNAPSHOT_OPTION,
@@ -42,14 +45,19 @@ const struct cli_verb top_verb = {
     .summary = "watch nodes, devices and pending pods",
     .chapter = CLI_DEVICES,
     .everyday = true,
-    .synopsis = "top [--once] [--devices] [--sort name|free|held] [OPTIONS]",
+    .synopsis =
+        "top [--once] [--devices] [--sort name|free|held] [-n NAMESPACE] [-o json] [OPTIONS]",
     .text =
         "Shows nodes with a mark for each device, and pending pods with the reason, and follows "
-        "changes. Marks: . free, "
-        "+ partly allocated, # allocated, ~ blocked by other partitions, ! tainted, x lost.\n\n"
-        "Keys: q quits, d switches between nodes and devices, s changes the order, j and k scroll.",
+        "changes. Marks: . free, + partly allocated, # allocated, ~ blocked by other partitions, "
+        "! tainted, x lost, % in use and broken. A device of which partitions are in use is marked "
+        "+; network devices have a line of their own. -n shows what claims and pods of one "
+        "namespace have and want.\n\n"
+        "Keys: j and k move the cursor, whose line is shown whole below; Tab moves it to the pods "
+        "that wait; d switches between nodes and devices with their partitions, s changes the "
+        "order, / filters by text, ? shows help, q quits.",
     .examples = "dray top\ndray top --once --devices\ndray top --sort free",
-    .groups = {&top_group, &common_cluster},
+    .groups = {&top_group, &common_output, &common_cluster},
     .run = verb_top,
 };
 
@@ -75,8 +83,14 @@ static int show_once(struct top_look *look, struct err *err)
         look->term = s.layout.term;
         look->term.rows = 0;
         look->now = view_now();
-        (void)view_top(&out, inv, look);
-        r = common_print(sbuf_str(&out), err);
+        struct json_writer w = {.out = &out};
+        if (view_is_table(&s.format)) {
+            (void)view_top(&out, inv, look);
+            r = common_print(sbuf_str(&out), err);
+        } else {
+            view_top_json(&w, inv, look);
+            r = device_verb_show_json(&s, &out, err);
+        }
     }
     inventory_free(inv);
     device_verb_close(&s);
@@ -107,10 +121,11 @@ struct live {
     struct screen screen;
     struct top_look look;
     struct exec_timer timer;
-    size_t lines;       // of the list
-    int64_t painted_ns; // when
-    bool changed;       // objects
-    bool pressed;       // keys, or another size
+    struct top_seen seen; // in the last picture
+    struct sbuf filter;   // look.filter is of it
+    int64_t painted_ns;   // when
+    bool changed;         // objects
+    bool pressed;         // keys, or another size
     bool stop;
     int code;
     struct err *err;
@@ -137,43 +152,101 @@ static int top_verb_refresh(struct live *l)
     return r;
 }
 
+// top_verb_keep_cursor keeps the cursor in the list and the list around the cursor. Returns whether
+// something moved.
+static bool top_verb_keep_cursor(struct live *l)
+{
+    size_t lines = l->look.pods ? l->seen.pods : l->seen.lines;
+    size_t room = l->look.pods ? l->seen.pods_room : l->seen.lines_room;
+    size_t *scroll = l->look.pods ? &l->look.pods_scroll : &l->look.scroll;
+    size_t cursor = l->look.cursor, from = *scroll;
+    if (l->look.cursor >= lines)
+        l->look.cursor = lines ? lines - 1 : 0;
+    if (l->look.cursor < *scroll)
+        *scroll = l->look.cursor;
+    else if (room && l->look.cursor - *scroll >= room)
+        *scroll = l->look.cursor - room + 1;
+    return cursor != l->look.cursor || from != *scroll;
+}
+
 static void top_verb_paint(struct live *l)
 {
     cleanup_sbuf struct sbuf picture = {0}, out = {0};
     l->look.now = view_now();
-    l->lines = view_top(&picture, l->inv, &l->look);
+    l->look.filter = sbuf_str(&l->filter);
+    l->seen = view_top(&picture, l->inv, &l->look);
+    if (top_verb_keep_cursor(l)) { // the list is shorter now
+        sbuf_clear(&picture);
+        l->seen = view_top(&picture, l->inv, &l->look);
+    }
     screen_size(&l->screen, l->look.term.rows, l->look.term.columns);
     screen_text(&l->screen, sbuf_str(&picture));
     (void)screen_paint(&l->screen, &out);
     top_verb_write(&out);
 }
 
-static void top_verb_scroll(struct live *l, ptrdiff_t by)
+static void top_verb_move(struct live *l, ptrdiff_t by)
 {
-    ptrdiff_t to = (ptrdiff_t)l->look.scroll + by;
-    l->look.scroll = to < 0 ? 0 : (size_t)to < l->lines ? (size_t)to : l->look.scroll;
+    ptrdiff_t to = (ptrdiff_t)l->look.cursor + by;
+    l->look.cursor = to < 0 ? 0 : (size_t)to; // the next picture knows how long its list is
+}
+
+// The filter is typed: letters, a backspace, Enter at the end, Esc to remove it.
+static void top_verb_type(struct live *l, char key)
+{
+    if (key == '\r' || key == '\n' || key == 27)
+        l->look.typing = false;
+    else if (key == 127 || key == 8)
+        sbuf_truncate(&l->filter, l->filter.n ? l->filter.n - 1 : 0);
+    else if ((unsigned char)key >= ' ' && l->filter.n < FILTER_MAX)
+        sbuf_addc(&l->filter, key);
+    if (key == 27)
+        sbuf_clear(&l->filter);
+    l->look.cursor = l->look.scroll = l->look.pods_scroll = 0;
 }
 
 static void top_verb_handle_key(struct live *l, char key)
 {
     ptrdiff_t page = (ptrdiff_t)(l->look.term.rows / 2);
     l->pressed = true;
-    if (key == 'q' || key == 3) {
+    if (l->look.typing) {
+        top_verb_type(l, key);
+    } else if (key == 'q' || key == 3) {
         l->stop = true;
-    } else if (key == 'd') {
-        l->look.devices = !l->look.devices;
-        l->look.scroll = 0;
+    } else if (key == '?') {
+        l->look.help = !l->look.help;
+    } else if (key == '/') {
+        l->look.typing = true;
+    } else if (key == 'd' || key == '\t') {
+        l->look.devices ^= key == 'd';
+        l->look.pods = key == '\t' && !l->look.pods;
+        l->look.cursor = l->look.scroll = l->look.pods_scroll = 0;
     } else if (key == 's') {
         l->look.sort = (l->look.sort + 1) % TOP_SORTS;
-    } else if (key == 'j' || key == 'B') { // B ends the arrow down
-        top_verb_scroll(l, 1);
-    } else if (key == 'k' || key == 'A') {
-        top_verb_scroll(l, -1);
-    } else if (key == ' ' || key == '6') { // page down is ESC [ 6 ~
-        top_verb_scroll(l, page);
-    } else if (key == 'b' || key == '5') {
-        top_verb_scroll(l, -page);
+    } else if (key == 'j' || key == 'k') {
+        top_verb_move(l, key == 'j' ? 1 : -1);
+    } else if (key == ' ' || key == 'b') {
+        top_verb_move(l, key == ' ' ? page : -page);
     }
+}
+
+// top_verb_handle_keys takes arrows and page keys as the letters for them. Returns how many bytes
+// were used.
+static size_t top_verb_handle_keys(struct live *l, const char *keys, size_t n)
+{
+    static const struct {
+        const char *sequence;
+        char key;
+    } known[] = {{"\033[A", 'k'}, {"\033OA", 'k'},  {"\033[B", 'j'},
+                 {"\033OB", 'j'}, {"\033[5~", 'b'}, {"\033[6~", ' '}};
+    for (size_t i = 0; i < array_len(known); i++)
+        if (str_starts(str_make(keys, n), str_z(known[i].sequence))) {
+            if (!l->look.typing)
+                top_verb_handle_key(l, known[i].key);
+            return strlen(known[i].sequence);
+        }
+    top_verb_handle_key(l, keys[0]);
+    return 1;
 }
 
 static void read_keys(struct live *l)
@@ -186,8 +259,8 @@ static void read_keys(struct live *l)
             l->stop = true; // the terminal is gone
             return;
         }
-        for (ssize_t i = 0; i < n; i++)
-            top_verb_handle_key(l, keys[i]);
+        for (size_t i = 0; i < (size_t)n;)
+            i += top_verb_handle_keys(l, keys + i, (size_t)n - i);
     }
 }
 
@@ -291,6 +364,7 @@ static void live_done(struct live *l)
     for (size_t i = 0; i < array_len(l->informers); i++)
         if (l->informers[i])
             informer_free(l->informers[i]);
+    sbuf_done(&l->filter);
     screen_done(&l->screen);
     cluster_close(&l->cluster);
 }
@@ -325,7 +399,9 @@ static int verb_top(void)
     int r;
     read_sort(&l.look.sort);
     l.look.devices = by_device;
-    if (once || device_snapshot || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)) {
+    l.look.namespace = common.namespace ? str_z(common.namespace) : (struct str){0};
+    if (once || common.output || device_snapshot || !isatty(STDOUT_FILENO) ||
+        !isatty(STDIN_FILENO)) {
         r = show_once(&l.look, &err);
     } else {
         l.look.keys = true;

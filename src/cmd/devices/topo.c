@@ -48,6 +48,8 @@ static int topo_verb_print(struct device_source *s, const struct inventory *inv,
         view_topo_json(&w, inv, &t);
         return device_verb_show_json(s, &out, err);
     }
+    if (inventory_simulated(inv, str_z(words.p[0])))
+        sbuf_addf(&out, "%s" INVENTORY_SIMULATED "\n", words.p[0]);
     if (t.n == 0)
         sbuf_addf(&out, "node %s has no devices of its own\n", words.p[0]);
     else

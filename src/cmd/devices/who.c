@@ -80,7 +80,7 @@ static int who_print_holders(struct device_source *s, const struct inventory *in
     cleanup_sbuf struct sbuf json = {0};
     struct json_writer w = {.out = &json};
     if (view_is_table(&s->format)) {
-        view_who(&t, inv, f->devices.p, f->devices.n, view_now());
+        view_who(&t, inv, f->devices.p, f->devices.n, NULL, view_now());
         return device_verb_show_table(s, &t, err);
     }
     view_who_json(&w, inv, f->devices.p, f->devices.n);

@@ -244,7 +244,6 @@ static describe_fn describe_function_for(const struct discovery_kind *k)
         const char *group, *kind;
         describe_fn tell;
     } tellers[] = {
-        {"", "Pod", describe_pod},
         {"", "Node", describe_node},
         {"", "Secret", describe_secret},
         {"resource.k8s.io", "ResourceClaim", describe_claim},
@@ -297,7 +296,10 @@ static int describe_one(struct cluster *c, const struct target *t, struct str na
         return r;
     json_build_finish(&b, &doc);
     describe_add_head(&out, doc.root);
-    describe_function_for(t->kind)(&out, doc.root);
+    if (str_eqz(t->kind->kind, "Pod") && !t->kind->group.n)
+        describe_pod(&out, doc.root, c);
+    else
+        describe_function_for(t->kind)(&out, doc.root);
     r = describe_add_events(c, doc.root, &out, err);
     if (r < 0 || !how.term.columns)
         return r < 0 ? r : common_print(sbuf_str(&out), err);

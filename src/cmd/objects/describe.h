@@ -25,11 +25,14 @@ void describe_conditions(struct sbuf *out, const yyjson_val *object);
 
 // The text of a kind after its name, labels and annotations.
 typedef void (*describe_fn)(struct sbuf *out, const yyjson_val *object);
-void describe_pod(struct sbuf *out, const yyjson_val *pod);
 void describe_node(struct sbuf *out, const yyjson_val *node);
 void describe_claim(struct sbuf *out, const yyjson_val *claim);
 void describe_template(struct sbuf *out, const yyjson_val *template);
 void describe_class(struct sbuf *out, const yyjson_val *class);
 void describe_slice(struct sbuf *out, const yyjson_val *slice);
+
+// describe_pod reads the pod's claims and node, too: their devices, and whether it is simulated.
+// What may not be read is left out.
+void describe_pod(struct sbuf *out, const yyjson_val *pod, struct cluster *c);
 
 #endif

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pods and nodes in words.
+#include "api/match/node.h"
+#include "client/client.h"
 #include "cmd/objects/describe.h"
 
 #include "base/banned.h"
@@ -78,19 +80,71 @@ static void describe_pod_add_containers(struct sbuf *out, const yyjson_val *pod,
             out, c, describe_pod_find_status(pod, statuses, objects_text(c, "name")));
 }
 
-// describe_pod_add_claims adds which claim each of the pod's names stands for.
-static void describe_pod_add_claims(struct sbuf *out, const yyjson_val *pod)
+static int describe_pod_read(struct cluster *c, const char *path, struct str name,
+                             struct json_doc *ret)
 {
+    cleanup_sbuf struct sbuf target = {0}, body = {0};
+    struct err err = {0};
+    sbuf_addz(&target, path);
+    client_escape(&target, name);
+    int r = cluster_get(c, target.p, &body, &err);
+    return r < 0 ? r : json_parse(sbuf_str(&body), NULL, ret, &err);
+}
+
+static void describe_pod_add_node(struct sbuf *out, struct cluster *c, struct str node)
+{
+    cleanup_json_doc struct json_doc doc = {0};
+    cleanup_sbuf struct sbuf text = {0};
+    sbuf_add(&text, node);
+    if (node.n && describe_pod_read(c, "/api/v1/nodes/", node, &doc) == 0 &&
+        str_eqz(json_get_str(objects_at(doc.root, "metadata.labels"), NODE_SIMULATED), "true"))
+        sbuf_addz(&text, " (simulated)");
+    describe_field(out, 0, "Node", sbuf_str(&text));
+}
+
+// describe_pod_add_devices adds the devices of a claim.
+static void describe_pod_add_devices(struct sbuf *out, struct cluster *c, struct str namespace,
+                                     struct str claim)
+{
+    cleanup_json_doc struct json_doc doc = {0};
+    cleanup_sbuf struct sbuf path = {0};
+    sbuf_addz(&path, "/apis/resource.k8s.io/v1/namespaces/");
+    client_escape(&path, namespace);
+    sbuf_addz(&path, "/resourceclaims/");
+    if (!claim.n || describe_pod_read(c, path.p, claim, &doc) < 0)
+        return;
+    const yyjson_val *results = objects_list(doc.root, "status.allocation.devices.results");
+    if (!results)
+        return;
+    json_arr_foreach(results, r) {
+        cleanup_sbuf struct sbuf text = {0};
+        const yyjson_val *consumed = objects_at(r, "consumedCapacity");
+        sbuf_addf(&text, "%.*s/%.*s/%.*s (request %.*s", STR_ARG(objects_text(r, "driver")),
+                  STR_ARG(objects_text(r, "pool")), STR_ARG(objects_text(r, "device")),
+                  STR_ARG(objects_text(r, "request")));
+        if (consumed) {
+            sbuf_addz(&text, ", ");
+            describe_map_line(&text, consumed);
+        }
+        sbuf_addc(&text, ')');
+        describe_field(out, 2, "Device", sbuf_str(&text));
+    }
+}
+
+// describe_pod_add_claims adds which claim each of the pod's names stands for.
+static void describe_pod_add_claims(struct sbuf *out, const yyjson_val *pod, struct cluster *c)
+{
+    struct str namespace = objects_text(pod, "metadata.namespace");
     const yyjson_val *claims = objects_list(pod, "spec.resourceClaims");
     if (!claims)
         return;
-    json_arr_foreach(claims, c) {
+    json_arr_foreach(claims, entry) {
         cleanup_sbuf struct sbuf text = {0};
-        struct str name = objects_text(c, "name");
-        struct str template = objects_text(c, "resourceClaimTemplateName");
+        struct str name = objects_text(entry, "name");
+        struct str template = objects_text(entry, "resourceClaimTemplateName");
         const yyjson_val *made =
             describe_pod_find_status(pod, "status.resourceClaimStatuses", name);
-        struct str claim = objects_text(c, "resourceClaimName");
+        struct str claim = objects_text(entry, "resourceClaimName");
         if (template.n)
             claim = made ? objects_text(made, "resourceClaimName") : (struct str){0};
         sbuf_addf(&text, "%.*s: %.*s", STR_ARG(name),
@@ -98,13 +152,15 @@ static void describe_pod_add_claims(struct sbuf *out, const yyjson_val *pod)
         if (template.n)
             sbuf_addf(&text, " (of template %.*s)", STR_ARG(template));
         describe_field(out, 0, "Claim", sbuf_str(&text));
+        describe_pod_add_devices(out, c, namespace, claim);
     }
 }
 
-void describe_pod(struct sbuf *out, const yyjson_val *pod)
+void describe_pod(struct sbuf *out, const yyjson_val *pod, struct cluster *c)
 {
     struct str reason = objects_text(pod, "status.reason");
-    describe_field(out, 0, "Node", objects_text(pod, "spec.nodeName"));
+    struct str extended = objects_text(pod, "status.extendedResourceClaimStatus.resourceClaimName");
+    describe_pod_add_node(out, c, objects_text(pod, "spec.nodeName"));
     describe_field(out, 0, "Status", objects_text(pod, "status.phase"));
     if (reason.n)
         describe_field(out, 0, "Reason", reason);
@@ -112,7 +168,11 @@ void describe_pod(struct sbuf *out, const yyjson_val *pod)
         describe_field(out, 0, "Message", objects_text(pod, "status.message"));
     describe_field(out, 0, "IP", objects_text(pod, "status.podIP"));
     describe_field(out, 0, "Scheduler", objects_text(pod, "spec.schedulerName"));
-    describe_pod_add_claims(out, pod);
+    describe_pod_add_claims(out, pod, c);
+    if (extended.n) {
+        describe_field(out, 0, "Claim", extended);
+        describe_pod_add_devices(out, c, objects_text(pod, "metadata.namespace"), extended);
+    }
     describe_pod_add_containers(out, pod, "Init containers", "spec.initContainers",
                                 "status.initContainerStatuses");
     describe_pod_add_containers(out, pod, "Containers", "spec.containers",

@@ -72,6 +72,7 @@ struct running {
     struct tls_server *tls;
     struct tls_follow follow;
     struct server_keys keys;
+    struct server_ca ca;
     struct exec_timer renew;
     struct http_server *http, *local;
     struct server_door door, local_door;
@@ -96,6 +97,11 @@ static struct str host_of(const char *listen)
     if (s.n >= 2 && s.p[0] == '[' && s.p[s.n - 1] == ']')
         s = str_make(s.p + 1, s.n - 2);
     return s;
+}
+
+static void server_verb_offload(void *arg, exec_fn work, exec_fn after, void *job)
+{
+    loop_work(arg, work, after, job);
 }
 
 static int start_store(struct running *r, struct err *err)
@@ -139,7 +145,8 @@ static int start_store(struct running *r, struct err *err)
         .cel = api_cel_engine_rules(r->cel),
         .disable_admission = str_z(f->disable_admission_plugins),
         .podsec = {str_z(f->podsec.defaults), str_z(f->podsec.exempt_users),
-                   str_z(f->podsec.exempt_namespaces), str_z(f->podsec.exempt_runtime_classes)}};
+                   str_z(f->podsec.exempt_namespaces), str_z(f->podsec.exempt_runtime_classes)},
+        .offload = {server_verb_offload, r->loop}};
     return registry_new(&registry, &r->registry, err);
 }
 
@@ -263,15 +270,6 @@ static void server_verb_renew_certificate(void *arg)
     exec_timer_start(loop_exec(r->loop), &r->renew, RENEW_NS);
 }
 
-static void follow_certificates(struct running *r)
-{
-    if (!r->tls)
-        return;
-    tls_follow_start(&r->follow, loop_exec(r->loop), r->tls);
-    r->renew = (struct exec_timer){.fn = server_verb_renew_certificate, .arg = r};
-    exec_timer_start(loop_exec(r->loop), &r->renew, RENEW_NS);
-}
-
 static int server_verb_read_pem(const char *flag, const char *fallback, char **ret, struct err *err)
 {
     const char *path = flag ? flag : fallback;
@@ -338,19 +336,60 @@ static int server_verb_trust_issuer(struct running *r, struct err *err)
     return ret;
 }
 
-// server_verb_init_cluster makes what other components of Kubernetes look for at their start.
-static int server_verb_init_cluster(struct running *r, struct err *err)
+// server_verb_init_cluster makes (server_found_cluster) or brings up to date (server_publish_ca)
+// what other components of Kubernetes look for.
+static int server_verb_init_cluster(struct running *r,
+                                    void (*tell)(struct server *, struct str, struct str,
+                                                 struct str),
+                                    struct err *err)
 {
     char *ca = NULL, *proxy_ca = NULL;
     int ret = server_verb_read_pem(NULL, r->pki.ca_file, &ca, err);
     if (ret == 0)
         ret = server_verb_read_pem(NULL, r->pki.proxy_ca_file, &proxy_ca, err);
     if (ret == 0)
-        server_found_cluster(r->server, str_z(ca ? ca : ""), str_z(proxy_ca ? proxy_ca : ""),
-                             str_z(r->public_url));
+        tell(r->server, str_z(ca ? ca : ""), str_z(proxy_ca ? proxy_ca : ""), str_z(r->public_url));
     free(ca);
     free(proxy_ca);
     return ret;
+}
+
+// A step of 'dray rotate ca': certificates that the CA has not signed are made again, and everyone
+// learns whom to trust. tls_follow does so for connections.
+static int server_verb_prepare_ca(void *arg, struct err *err)
+{
+    const struct running *r = arg;
+    struct pki pki = {0};
+    int ret = prepare_pki(&r->flags, &pki, err);
+    if (ret == 0)
+        ret = pki_write_kubeconfig(&pki, r->url, r->kubeconfig, err);
+    pki_done(&pki);
+    return ret;
+}
+
+static int server_verb_take_ca(void *arg, struct err *err)
+{
+    struct running *r = arg;
+    int ret = reach_nodes(r, err);
+    if (ret == 0)
+        ret = server_verb_init_cluster(r, server_publish_ca, err);
+    if (ret == 0 && r->guest && r->guest->ca_changed)
+        r->guest->ca_changed(r->guest->arg);
+    if (ret == 0)
+        LOG_INFO(&log_mod, "took up the CA's file");
+    return ret;
+}
+
+static void follow_certificates(struct running *r)
+{
+    if (!r->tls)
+        return;
+    tls_follow_start(&r->follow, loop_exec(r->loop), r->tls);
+    r->renew = (struct exec_timer){.fn = server_verb_renew_certificate, .arg = r};
+    exec_timer_start(loop_exec(r->loop), &r->renew, RENEW_NS);
+    r->ca = (struct server_ca){
+        .prepare = server_verb_prepare_ca, .changed = server_verb_take_ca, .arg = r};
+    server_ca_follow(&r->ca, r->loop, r->pki.ca_file);
 }
 
 static int open_local_door(struct running *r, struct err *err)
@@ -465,6 +504,7 @@ static void server_verb_stop(void *arg)
     server_stop(r->server);
     tls_follow_stop(&r->follow);
     server_keys_stop(&r->keys);
+    server_ca_stop(&r->ca);
     if (r->tls)
         exec_timer_stop(loop_exec(r->loop), &r->renew);
     http_server_stop(r->http, 5 * CLOCK_NS_PER_SEC, door_closed, r);
@@ -565,7 +605,7 @@ static int server_verb_start(struct running *r, struct err *err)
     if (ret == 0)
         ret = open_doors(r, err);
     if (ret == 0)
-        ret = server_verb_init_cluster(r, err);
+        ret = server_verb_init_cluster(r, server_found_cluster, err);
     if (ret == 0)
         ret = data_dir_note_keys(r->flags.data_dir, err);
     if (ret == 0)

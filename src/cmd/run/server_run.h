@@ -31,6 +31,9 @@ struct server_guest {
     int (*start)(void *arg, const struct server_host *host, struct err *err);
     void (*stop)(void *arg, exec_fn done, void *done_arg);
     void (*free)(void *arg);
+    // ca_changed runs on the loop when the CA was replaced and certificates have been renewed. May
+    // be NULL.
+    void (*ca_changed)(void *arg);
     void *arg;
 };
 

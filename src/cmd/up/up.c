@@ -152,8 +152,16 @@ static void up_stop(void *arg, exec_fn done, void *done_arg)
                                       .arg = u,
                                       .done_arg = done_arg};
     server_set_components(u->host.server, NULL, NULL);
+    u->stopping = true;
     up_stop_approver(u);
     up_worker_stop(u->worker, &end);
+}
+
+// up_ca_changed runs on the server's thread; controllers and the agent live on the worker's.
+static void up_ca_changed(void *arg)
+{
+    struct up *u = arg;
+    exec_post(loop_exec(up_worker_loop(u->worker)), up_take_ca, u);
 }
 
 static void up_free(void *arg)
@@ -313,7 +321,7 @@ static int up_run(struct up *u)
         process_confine();
     up_progress("opening %s", server_flags.data_dir);
     const struct server_guest guest = {
-        .start = up_start, .stop = up_stop, .free = up_free, .arg = u};
+        .start = up_start, .stop = up_stop, .free = up_free, .ca_changed = up_ca_changed, .arg = u};
     server_flags.any_port = !cli_given("--listen");
     int r = server_run("up", &guest);
     if (r == VERB_OK)

@@ -62,16 +62,44 @@ static void up_agent_on_registered(void *arg)
     u->told = true;
 }
 
+// up_agent_names are those that the endpoint is reached by.
+static void up_agent_names(const struct up_agent *u, const char *names[4])
+{
+    names[0] = u->options.node;
+    names[1] = "127.0.0.1";
+    names[2] = "localhost";
+    names[3] = NULL;
+}
+
+static int up_agent_make_certificate(struct up_agent *u, bool endpoint, char **ret_file,
+                                     char **ret_key_file, struct err *err)
+{
+    const char *names[4];
+    up_agent_names(u, names);
+    return pki_make_node_certificate(u->options.host->pki, u->options.node, endpoint ? names : NULL,
+                                     clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, ret_file,
+                                     ret_key_file, err);
+}
+
+int up_agent_renew(struct up_agent *u, struct err *err)
+{
+    int r = 0;
+    for (int endpoint = 0; r == 0 && endpoint < 2; endpoint++) {
+        char *file = NULL, *key = NULL;
+        r = up_agent_make_certificate(u, endpoint, &file, &key, err);
+        free(file);
+        free(key);
+    }
+    return r;
+}
+
 static int up_agent_open_tls(struct up_agent *u, struct err *err)
 {
     const struct pki *pki = u->options.host->pki;
-    const char *const names[] = {u->options.node, "127.0.0.1", "localhost", NULL};
     char *file = NULL, *key = NULL;
     if (!pki)
         return 0; // a server without TLS has no way to nodes either
-    int r = pki_make_node_certificate(pki, u->options.node, names,
-                                      clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &file, &key,
-                                      err);
+    int r = up_agent_make_certificate(u, true, &file, &key, err);
     if (r == 0) {
         const struct tls_server_options o = {
             .certificate_file = file, .key_file = key, .client_ca_file = pki->ca_file};
@@ -115,15 +143,18 @@ static int open_client(struct up_agent *u, struct err *err)
         return 0;
     }
     struct kubeconfig_target target = {.server = str_z(host->url), .namespace = STR("default")};
-    int r = pki_make_node_certificate(host->pki, u->options.node, NULL,
-                                      clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &file, &key,
-                                      err);
+    int r = up_agent_make_certificate(u, false, &file, &key, err);
     if (r == 0)
         r = up_agent_read_pem(u, host->pki->ca_file, &target.ca_pem, err);
     if (r == 0)
         r = up_agent_read_pem(u, file, &target.certificate_pem, err);
     if (r == 0)
         r = up_agent_read_pem(u, key, &target.key_pem, err);
+    if (r == 0) { // read again when the CA was replaced
+        target.ca_file = str_z(host->pki->ca_file);
+        target.certificate_file = str_z(file);
+        target.key_file = str_z(key);
+    }
     const struct client_remote_options o = {.target = &target, .user_agent = STR("dray-agent")};
     if (r == 0)
         r = client_remote_new(u->options.loop, &o, &u->client, err);

@@ -27,6 +27,9 @@ struct up_agent_options {
 int up_agent_new(const struct up_agent_options *options, struct up_agent **ret,
                  struct err *err) MUST_USE;
 
+// up_agent_renew makes its certificates again, with the CA of now; it takes them up by itself.
+int up_agent_renew(struct up_agent *u, struct err *err) MUST_USE;
+
 // up_agent_stop ends the driver and begins nothing new; up_agent_free frees. Containers go on.
 void up_agent_stop(struct up_agent *u);
 void up_agent_free(struct up_agent *u);

@@ -104,6 +104,21 @@ static int up_start_controllers(struct up *u, struct exec *exec, struct err *err
     return r < 0 ? err_wrap(err, "the cluster's certificates") : 0;
 }
 
+void up_take_ca(void *arg)
+{
+    struct up *u = arg;
+    struct pki_key_pair ca = {0};
+    struct err err = {0};
+    int r = pki_read_ca(u->host.pki, &ca, &err);
+    if (r == 0 && u->ctl)
+        ctl_set_ca(u->ctl, str_z(ca.certificate_pem), str_z(ca.key_pem));
+    pki_key_pair_done(&ca);
+    if (r == 0 && u->real)
+        r = up_agent_renew(u->real, &err);
+    if (r < 0)
+        (void)fprintf(stderr, "dray up: the new CA: %s\n", err.msg);
+}
+
 static size_t up_count_digits(size_t n)
 {
     size_t digits = 1;

@@ -50,7 +50,11 @@ struct up {
     // Approves requests for certificates on the server's thread: it asks the server's authorizer.
     struct client *approver_client;
     struct ctl *approver;
+    bool stopping; // on the server's thread
 };
+
+// up_take_ca takes up a CA that was replaced. On the worker's thread; arg is the struct up.
+void up_take_ca(void *arg);
 
 // up_start_components starts scheduler, controllers and simulated nodes on the worker's loop,
 // before its thread runs; ready is called when the nodes are there. Returns 0 or a negative code;

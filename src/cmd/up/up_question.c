@@ -14,58 +14,120 @@ struct stored {
     struct object *object;
 };
 
+// A check of a large cluster is done a slice at a time on either thread: others are served between.
+#define UP_QUESTION_SLICE 4096
+
 struct asked {
     struct up *up;
     struct server_question *q;
-    struct VEC(struct stored) stored; // of SERVER_CHECK
+    struct { // of SERVER_CHECK
+        struct VEC(struct stored) stored;
+        struct store_walk walk; // at one revision for all kinds
+        bool walking;
+        size_t kind;   // that is walked, then compared
+        size_t at;     // in stored: compared so far
+        size_t first;  // of the kind that is compared
+        size_t pieces; // given back
+    };
 };
 
 static void up_question_finish(void *arg)
 {
     struct asked *a = arg;
-    server_answer(a->q);
-    vec_foreach(&a->stored, s)
-        object_unref(s->object);
+    if (a->q)
+        server_answer(take_ptr(a->q));
+    for (size_t n = 0; a->pieces < a->stored.n; n++) {
+        if (n == UP_QUESTION_SLICE && !a->up->stopping) {
+            exec_post(loop_exec(a->up->host.loop), up_question_finish, a);
+            return;
+        }
+        object_unref(a->stored.p[a->pieces++].object);
+    }
     vec_done(&a->stored);
     free(a);
 }
 
-static void up_question_collect(struct asked *a)
+static void up_question_answer(void *arg);
+
+// up_question_walk takes up to a slice of objects. Returns whether there are more.
+static bool up_question_walk(struct asked *a, const struct store *store)
 {
-    struct store *store = registry_store(a->up->host.registry);
     const struct api_kind *kind;
-    for (size_t i = 0; (kind = sched_watched(i)); i++) {
-        struct store_walk walk = {.kind = registry_stored_kind(kind)};
-        if (store_walk_start(store, &walk, NULL) < 0)
-            continue;
-        for (const struct object *o; (o = store_walk_next(store, &walk));)
-            vec_push(&a->stored, ((struct stored){i, object_ref(o)}));
-        store_walk_done(&walk);
+    for (size_t n = 0; (kind = sched_watched(a->kind)); a->kind++) {
+        if (!a->walking) {
+            const uint64_t revision = a->walk.revision; // of the first one
+            a->walk = (struct store_walk){.kind = registry_stored_kind(kind), .revision = revision};
+            a->walking = store_walk_start(store, &a->walk, NULL) == 0;
+        }
+        for (const struct object *o; a->walking && (o = store_walk_next(store, &a->walk)); n++) {
+            vec_push(&a->stored, ((struct stored){a->kind, object_ref(o)}));
+            if (n + 1 == UP_QUESTION_SLICE)
+                return true;
+        }
+        if (!a->walking || a->walk.expired)
+            return false;
+        store_walk_done(&a->walk);
+        a->walking = false;
     }
+    return false;
 }
 
-// Compares what the scheduler caches with the store, object by object.
-static void up_question_check(const struct asked *a, struct sbuf *problems)
+// On the server's thread, whose store it is.
+static void up_question_collect(void *arg)
+{
+    struct asked *a = arg;
+    if (!a->up->stopping && up_question_walk(a, registry_store(a->up->host.registry))) {
+        exec_post(loop_exec(a->up->host.loop), up_question_collect, a);
+        return;
+    }
+    bool whole = !sched_watched(a->kind);
+    if (a->walking)
+        store_walk_done(&a->walk);
+    a->walking = false;
+    a->kind = 0;
+    if (whole) {
+        exec_post(loop_exec(up_worker_loop(a->up->worker)), up_question_answer, a);
+        return;
+    }
+    a->q->code = err_set(&a->q->err, ERR_UNAVAILABLE, "the check did not end: %s; ask again",
+                         a->up->stopping ? "the server is stopping"
+                                         : "what it began with has left the history meanwhile");
+    up_question_finish(a);
+}
+
+static void up_question_compare(const struct asked *a, const struct api_kind *kind,
+                                const struct object *o, struct sbuf *problems)
+{
+    uint64_t known = sched_known(a->up->sched, a->kind, o->namespace, o->name);
+    // Known at a later revision: it has changed since the walk.
+    if (known != o->revision && known <= a->walk.revision)
+        sbuf_addf(problems, "%.*s %.*s/%.*s is known at %llu, stored at %llu\n",
+                  STR_ARG(kind->kind), STR_ARG(o->namespace), STR_ARG(o->name),
+                  (unsigned long long)known, (unsigned long long)o->revision);
+}
+
+// up_question_check compares a slice of what the scheduler caches with the store, object by object.
+// Returns whether there is more.
+static bool up_question_check(struct asked *a, struct sbuf *problems)
 {
     const struct sched *sched = a->up->sched;
     const struct api_kind *kind;
-    size_t at = 0;
-    (void)sched_check(a->up->sched, problems);
-    (void)ctl_check(a->up->ctl, problems);
-    for (size_t i = 0; (kind = sched_watched(i)); i++) {
-        size_t first = at;
-        for (; at < a->stored.n && a->stored.p[at].kind == i; at++) {
-            const struct object *o = a->stored.p[at].object;
-            uint64_t known = sched_known(sched, i, o->namespace, o->name);
-            if (known != o->revision)
-                sbuf_addf(problems, "%.*s %.*s/%.*s is known at %llu, stored at %llu\n",
-                          STR_ARG(kind->kind), STR_ARG(o->namespace), STR_ARG(o->name),
-                          (unsigned long long)known, (unsigned long long)o->revision);
-        }
-        if (at - first != sched_known_count(sched, i))
-            sbuf_addf(problems, "%zu objects of kind %.*s are known, %zu are stored\n",
-                      sched_known_count(sched, i), STR_ARG(kind->kind), at - first);
+    if (a->kind == 0 && a->at == 0) {
+        (void)sched_check(a->up->sched, problems);
+        (void)ctl_check(a->up->ctl, problems);
     }
+    for (size_t n = 0; (kind = sched_watched(a->kind)); a->kind++) {
+        for (; a->at < a->stored.n && a->stored.p[a->at].kind == a->kind; a->at++) {
+            if (n++ == UP_QUESTION_SLICE)
+                return true;
+            up_question_compare(a, kind, a->stored.p[a->at].object, problems);
+        }
+        if (a->at - a->first != sched_known_count(sched, a->kind))
+            sbuf_addf(problems, "%zu objects of kind %.*s are known, %zu are stored\n",
+                      sched_known_count(sched, a->kind), STR_ARG(kind->kind), a->at - a->first);
+        a->first = a->at;
+    }
+    return false;
 }
 
 static void up_question_answer(void *arg)
@@ -80,8 +142,9 @@ static void up_question_answer(void *arg)
     } else if (q->topic == SERVER_METRICS) {
         sched_metrics(u->sched, &q->out);
         ctl_metrics(u->ctl, &q->out);
-    } else {
-        up_question_check(a, &q->out);
+    } else if (up_question_check(a, &q->out)) {
+        exec_post(loop_exec(up_worker_loop(u->worker)), up_question_answer, a);
+        return;
     }
     exec_post(loop_exec(u->host.loop), up_question_finish, a);
 }
@@ -93,5 +156,6 @@ void up_ask(void *up, struct server_question *q)
     a->q = q;
     if (q->topic == SERVER_CHECK)
         up_question_collect(a);
-    exec_post(loop_exec(up_worker_loop(a->up->worker)), up_question_answer, a);
+    else
+        exec_post(loop_exec(up_worker_loop(a->up->worker)), up_question_answer, a);
 }

@@ -229,6 +229,14 @@ static void csr_request_changed(void *arg, const struct typed_object *before,
     work_add(c->work, (after ? after : before)->meta->name);
 }
 
+void csr_ctl_set_ca(struct csr_ctl *c, struct str certificate, struct str key)
+{
+    pki_key_pair_done(&c->ca);
+    if (certificate.n && key.n)
+        c->ca =
+            (struct pki_key_pair){xstrndup(certificate.p, certificate.n), xstrndup(key.p, key.n)};
+}
+
 struct csr_ctl *csr_ctl_new(struct ctl *ctl, const struct ctl_certificates *with)
 {
     struct csr_ctl *c = xcalloc(1, sizeof(*c));
@@ -237,9 +245,7 @@ struct csr_ctl *csr_ctl_new(struct ctl *ctl, const struct ctl_certificates *with
     c->approve = !ctl->off[CTL_CSR_APPROVING];
     c->sign = !ctl->off[CTL_CSR_SIGNING];
     c->clean = !ctl->off[CTL_CSR_CLEANER];
-    if (with->ca_certificate.n && with->ca_key.n)
-        c->ca = (struct pki_key_pair){xstrndup(with->ca_certificate.p, with->ca_certificate.n),
-                                      xstrndup(with->ca_key.p, with->ca_key.n)};
+    csr_ctl_set_ca(c, with->ca_certificate, with->ca_key);
     sbuf_add(&c->server_certificate, with->server_certificate);
     c->work = ctl_work(ctl, "certificate", csr_step_key, c);
     list_init(&c->calls);

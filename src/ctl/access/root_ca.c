@@ -93,6 +93,21 @@ struct root_ca_ctl *root_ca_ctl_new(struct ctl *ctl, struct str pem)
     return r;
 }
 
+static void root_ca_add_namespace(void *arg, const struct typed_object *o)
+{
+    struct root_ca_ctl *r = arg;
+    work_add(r->work, o->meta->name);
+}
+
+void root_ca_ctl_set(struct root_ca_ctl *r, struct str pem)
+{
+    if (str_eq(sbuf_str(&r->pem), pem))
+        return;
+    sbuf_clear(&r->pem);
+    sbuf_add(&r->pem, pem);
+    informer_foreach(r->ctl->caches[CACHE_NAMESPACES], root_ca_add_namespace, r);
+}
+
 void root_ca_ctl_free(struct root_ca_ctl *r)
 {
     if (!r)

@@ -123,6 +123,7 @@ static const char *const controller_names[CTL_CONTROLLERS] = {
     [CTL_BOOTSTRAP_SIGNER] = "bootstrap-signer-controller",
     [CTL_TOKEN_CLEANER] = "token-cleaner-controller",
     [CTL_VOLUMES] = "persistentvolume-binder-controller",
+    [CTL_HISTORY] = "device-history-controller",
 };
 
 const char *ctl_controller_name(enum ctl_controller which)
@@ -276,6 +277,8 @@ static void start_cluster(struct ctl *c, const struct ctl_options *options)
         c->tokens = token_ctl_new(c);
     if (!c->off[CTL_VOLUMES])
         c->volumes = volume_ctl_new(c);
+    if (!c->off[CTL_HISTORY])
+        c->history = history_ctl_new(c);
 }
 
 struct ctl *ctl_new(const struct ctl_options *options)
@@ -331,6 +334,14 @@ void ctl_start(struct ctl *c)
         gc_ctl_start(c->garbage);
 }
 
+void ctl_set_ca(struct ctl *c, struct str ca_certificate, struct str ca_key)
+{
+    if (c->root_cas)
+        root_ca_ctl_set(c->root_cas, ca_certificate);
+    if (c->requests)
+        csr_ctl_set_ca(c->requests, ca_certificate, ca_key);
+}
+
 void ctl_lead(struct ctl *c)
 {
     assert(c->standby);
@@ -361,6 +372,7 @@ void ctl_free(struct ctl *c)
     csr_ctl_free(c->requests);
     token_ctl_free(c->tokens);
     volume_ctl_free(c->volumes);
+    history_ctl_free(c->history);
     for (size_t i = 0; i < CACHES; i++)
         informer_free(c->caches[i]);
     events_recorder_free(c->events);

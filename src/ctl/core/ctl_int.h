@@ -60,6 +60,7 @@ struct root_ca_ctl;
 struct csr_ctl;
 struct token_ctl;
 struct volume_ctl;
+struct history_ctl;
 
 struct ctl {
     struct client *client;
@@ -87,6 +88,7 @@ struct ctl {
         struct csr_ctl *requests;
         struct token_ctl *tokens;
         struct volume_ctl *volumes;
+        struct history_ctl *history;
     };
     struct { // settings
         bool off[CTL_CONTROLLERS];
@@ -200,14 +202,16 @@ struct pod_gc *pod_gc_new(struct ctl *c, int64_t limit);
 void pod_gc_free(struct pod_gc *g);
 
 struct root_ca_ctl *root_ca_ctl_new(struct ctl *c, struct str pem);
+void root_ca_ctl_set(struct root_ca_ctl *r, struct str pem);
 void root_ca_ctl_free(struct root_ca_ctl *r);
-
 struct csr_ctl *csr_ctl_new(struct ctl *c, const struct ctl_certificates *with);
+void csr_ctl_set_ca(struct csr_ctl *c, struct str certificate, struct str key);
 void csr_ctl_free(struct csr_ctl *c);
-
 struct token_ctl *token_ctl_new(struct ctl *c);
 void token_ctl_free(struct token_ctl *t);
 
+struct history_ctl *history_ctl_new(struct ctl *ctl);
+void history_ctl_free(struct history_ctl *h);
 // PersistentVolumeClaims and PersistentVolumes.
 struct volume_ctl *volume_ctl_new(struct ctl *c);
 void volume_ctl_free(struct volume_ctl *c);

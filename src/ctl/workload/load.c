@@ -110,6 +110,58 @@ static void forget_pauses(struct load *l, struct str key)
     l->pauses = kept;
 }
 
+static const struct api_label_selector *selector_of(enum load_kind kind,
+                                                    const struct typed_object *o)
+{
+    switch (kind) {
+    case LOAD_REPLICA_SET:
+        return as_replica_set(o)->spec.selector;
+    case LOAD_DEPLOYMENT:
+        return as_deployment(o)->spec.selector;
+    case LOAD_DAEMON_SET:
+        return as_daemon_set(o)->spec.selector;
+    case LOAD_STATEFUL_SET:
+        return as_stateful_set(o)->spec.selector;
+    case LOAD_JOB:
+        return as_job(o)->spec.selector;
+    case LOADS:
+        break;
+    }
+    return NULL;
+}
+
+static const struct api_pod_template_spec *load_template_of(enum load_kind kind,
+                                                            const struct typed_object *o)
+{
+    switch (kind) {
+    case LOAD_REPLICA_SET:
+        return &as_replica_set(o)->spec.template;
+    case LOAD_DEPLOYMENT:
+        return &as_deployment(o)->spec.template;
+    case LOAD_DAEMON_SET:
+        return &as_daemon_set(o)->spec.template;
+    case LOAD_STATEFUL_SET:
+        return &as_stateful_set(o)->spec.template;
+    case LOAD_JOB:
+        return &as_job(o)->spec.template;
+    case LOADS:
+        break;
+    }
+    return NULL;
+}
+
+// load_makes_strangers: the pods of a workload would not be its own, so that it would make new ones
+// without end. The server refuses such an object; one that is older may be stored.
+static bool load_makes_strangers(enum load_kind kind, const struct typed_object *o)
+{
+    cleanup_arena struct arena arena = {0};
+    struct label_selector s = {0};
+    return !o->meta->deletion_timestamp.set &&
+           label_selector_of(selector_of(kind, o), &arena, &s, NULL) == 0 &&
+           !label_selector_everything(&s) &&
+           !label_selector_matches(&s, &load_template_of(kind, o)->metadata.labels);
+}
+
 static void load_step_key(void *arg, struct str key)
 {
     struct load *l = arg;
@@ -121,6 +173,10 @@ static void load_step_key(void *arg, struct str key)
     }
     str_cut(key, '/', &namespace, &name);
     const struct typed_object *o = ctl_find(l->ctl, l->cache, namespace, name);
+    if (o && load_makes_strangers((enum load_kind)(l - all_of(l)->of), o)) {
+        work_done(l->work, key); // until it changes
+        return;
+    }
     if (o) {
         kinds[l - all_of(l)->of].step(l, key, o);
         return;
@@ -141,26 +197,6 @@ void load_finish(struct load *l, struct str key, int64_t wait_s)
 }
 
 // --- What changed --------------------------------------------------------------------------------
-
-static const struct api_label_selector *selector_of(enum load_kind kind,
-                                                    const struct typed_object *o)
-{
-    switch (kind) {
-    case LOAD_REPLICA_SET:
-        return as_replica_set(o)->spec.selector;
-    case LOAD_DEPLOYMENT:
-        return as_deployment(o)->spec.selector;
-    case LOAD_DAEMON_SET:
-        return as_daemon_set(o)->spec.selector;
-    case LOAD_STATEFUL_SET:
-        return as_stateful_set(o)->spec.selector;
-    case LOAD_JOB:
-        return as_job(o)->spec.selector;
-    case LOADS:
-        break;
-    }
-    return NULL;
-}
 
 static bool load_selector_matches(const struct api_label_selector *selector,
                                   const struct api_str_map *labels)

@@ -245,14 +245,28 @@ void https_free(struct https *h)
     https_leave(h);
 }
 
+// https_renew_tls: connections made with the other one end with their calls.
+static void https_renew_tls(struct https *h)
+{
+    tls_client_free(take_ptr(h->tls_client));
+    tls_client_free(take_ptr(h->tunnel_tls));
+    h->identity++;
+    https_wake(h);
+}
+
 void https_set_identity(struct https *h, struct str certificate_pem, struct str key_pem)
 {
     sbuf_clear(&h->certificate);
     sbuf_clear(&h->key);
     sbuf_add(&h->certificate, certificate_pem);
     sbuf_add(&h->key, key_pem);
-    tls_client_free(take_ptr(h->tls_client));
-    tls_client_free(take_ptr(h->tunnel_tls));
-    h->identity++; // connections made with the other one end with their calls
-    https_wake(h);
+    https_renew_tls(h);
+}
+
+void https_set_trust(struct https *h, struct str ca_pem)
+{
+    sbuf_clear(&h->ca);
+    sbuf_add(&h->ca, ca_pem);
+    tls_client_free(take_ptr(h->proxy_tls));
+    https_renew_tls(h);
 }

@@ -37,6 +37,7 @@ static void on_idle(uv_idle_t *idle)
 static void http_server_on_prepare(uv_prepare_t *prepare)
 {
     struct server_uv *u = container_of(prepare, struct server_uv, prepare);
+    u->handshake_ns = 0;
     http_server_flush(u->server);
     if (list_empty(&u->server->dirty))
         (void)uv_idle_stop(&u->idle);

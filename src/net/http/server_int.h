@@ -33,9 +33,10 @@ struct server_uv {
     uv_prepare_t prepare; // flushes before the loop sleeps
     uv_idle_t idle;       // keeps it from sleeping while something is to be flushed
     struct list listeners;
-    size_t handles;     // not yet closed, listeners and sockets included
-    struct sbuf cipher; // made by TLS, to be written
-    struct sbuf spare;  // memory for the next one while a connection has that of cipher
+    size_t handles;        // not yet closed, listeners and sockets included
+    struct sbuf cipher;    // made by TLS, to be written
+    struct sbuf spare;     // memory for the next one while a connection has that of cipher
+    uint64_t handshake_ns; // spent on handshakes in this turn of the loop
     char plain[TLS_RECORD_MAX];
     char read[READ_BYTES];
 };

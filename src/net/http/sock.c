@@ -15,6 +15,10 @@
 // Unsolicited ciphertext (alerts, key updates) behind a write that does not end.
 #define WAITING_MAX ((size_t)64 * 1024)
 
+// What handshakes may take of one turn of the loop. Each costs a signature. The bytes of those that
+// wait stay in the kernel until the next poll, so that open connections are served between.
+#define HANDSHAKE_TURN_NS (UINT64_C(10) * 1000 * 1000)
+
 static struct sock *sock_of_conn(struct conn *c)
 {
     return container_of(c, struct sock, conn);
@@ -194,14 +198,29 @@ static void sock_shutdown(struct conn *c)
 static void sock_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
 {
     (void)suggested;
-    struct server_uv *u = uv_of(container_of(handle, struct sock, uv.handle));
-    *ret = uv_buf_init(u->read, READ_BYTES);
+    struct sock *k = container_of(handle, struct sock, uv.handle);
+    struct server_uv *u = uv_of(k);
+    // No memory: libuv reads nothing, and the poll reports the socket again.
+    bool waits = k->tls && !k->conn.proto && u->handshake_ns >= HANDSHAKE_TURN_NS;
+    *ret = uv_buf_init(u->read, waits ? 0 : READ_BYTES);
 }
 
 static void handshake_done(struct sock *k)
 {
     k->conn.certificate = k->certificate = tls_conn_peer(k->tls);
     conn_choose(&k->conn, tls_conn_h2(k->tls) ? &h2_ops : &h1_ops);
+}
+
+// read_tls takes plain text; the time that a handshake takes of this turn is counted.
+static int read_tls(struct sock *k)
+{
+    struct server_uv *u = uv_of(k);
+    bool shakes = !tls_conn_ready(k->tls);
+    uint64_t began = shakes ? uv_hrtime() : 0;
+    int n = tls_conn_read(k->tls, u->plain, sizeof(u->plain));
+    if (shakes)
+        u->handshake_ns += uv_hrtime() - began;
+    return n;
 }
 
 static void input_tls(struct sock *k, struct str cipher)
@@ -212,7 +231,7 @@ static void input_tls(struct sock *k, struct str cipher)
     tls_conn_input(k->tls, cipher, &u->cipher);
     int n;
     do {
-        n = tls_conn_read(k->tls, u->plain, sizeof(u->plain));
+        n = read_tls(k);
         if (!c->proto && tls_conn_ready(k->tls))
             handshake_done(k);
         if (n > 0)
@@ -231,7 +250,7 @@ static void sock_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct sock *k = container_of(stream, struct sock, uv.stream);
     struct conn *c = &k->conn;
-    if (n == 0 || c->closed)
+    if (n == 0 || n == UV_ENOBUFS || c->closed)
         return;
     conn_enter(c);
     if (n == UV_EOF)

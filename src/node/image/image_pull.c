@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/utf8.h"
 #include "os/file.h"
 #include "os/process.h"
 
 #include "base/banned.h"
 
-#define PULL_NS (30 * 60 * CLOCK_NS_PER_SEC)
+#define PULL_NS            (30 * 60 * CLOCK_NS_PER_SEC)
+#define IMAGE_PULL_WHY_MAX 350
 
 bool image_pull_possible(void)
 {
@@ -41,6 +43,30 @@ static struct str last_line(struct str said)
     return str_trim(str_from(said, (size_t)(str_rfind_char(said, '\n') + 1)));
 }
 
+// image_pull_add_text adds a registry's words: at most so many bytes of whole printable characters,
+// for they end in the status of a pod and on terminals.
+static void image_pull_add_text(struct str text, size_t max, struct sbuf *out)
+{
+    for (size_t at = 0, n; at < text.n; at += n) {
+        uint32_t cp;
+        bool good = utf8_decode_strict(text, at, &cp, &n) && (utf8_printable(cp) || cp == ' ');
+        if (!good)
+            n = 1;
+        if (at + n > max)
+            break;
+        sbuf_add(out, good ? str_make(text.p + at, n) : STR("?"));
+    }
+}
+
+int image_pull_explain(struct str full, struct str said, struct err *err)
+{
+    cleanup_sbuf struct sbuf why = {0};
+    struct str line = last_line(said);
+    image_pull_add_text(line, IMAGE_PULL_WHY_MAX, &why);
+    return err_set(err, image_pull_error_code(line), "skopeo cannot pull %.*s: %s", STR_ARG(full),
+                   why.n ? why.p : "it gave no reason");
+}
+
 static int pull_once(struct str full, const char *auth_file, const char *layout, struct err *err)
 {
     cleanup_sbuf struct sbuf from = {0}, to = {0}, said = {0}, program = {0};
@@ -62,9 +88,7 @@ static int pull_once(struct str full, const char *auth_file, const char *layout,
     int r = process_run(&p, &said, err);
     if (r <= 0)
         return r;
-    struct str why = last_line(sbuf_str(&said));
-    return err_set(err, image_pull_error_code(why), "skopeo cannot pull %.*s: %.*s", STR_ARG(full),
-                   STR_ARG(str_upto(why, 350)));
+    return image_pull_explain(full, sbuf_str(&said), err);
 }
 
 int image_pull(struct str full, const struct str *auths, size_t auths_len, const char *folder,

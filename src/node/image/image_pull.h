@@ -20,4 +20,8 @@ bool image_pull_possible(void);
 int image_pull(struct str full, const struct str *auths, size_t auths_len, const char *folder,
                const char *layout, struct err *err) MUST_USE;
 
+// image_pull_explain turns what skopeo printed into an error: the last line, as far as it is
+// printable, and the code it means. The words are the registry's.
+int image_pull_explain(struct str full, struct str said, struct err *err);
+
 #endif

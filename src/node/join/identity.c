@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keeps the two certificates of a node in files and renews them in time.
+// Keeps the two certificates of a node in files and renews them in time, and follows a CA that is
+// replaced: the cluster's ConfigMap cluster-info names those to trust, that which signs first.
 #include "node/identity.h"
 
 #include <stdlib.h>
 
 #include "base/backoff.h"
 #include "base/rand.h"
+#include "client/cluster_info.h"
 #include "client/kubeconfig.h"
 #include "net/tls.h"
 #include "os/file.h"
@@ -18,6 +20,7 @@ static const struct backoff_policy retry_policy = {.first_ns = 60 * CLOCK_NS_PER
                                                    .max_ns = 600 * CLOCK_NS_PER_SEC};
 
 #define WAIT_NS       (120 * CLOCK_NS_PER_SEC)
+#define LOOK_NS       (20 * CLOCK_NS_PER_SEC) // at the CA
 #define PLACEHOLDER_S INT64_C(86400)
 
 struct kept {
@@ -32,8 +35,15 @@ struct kept {
 
 struct identity {
     struct identity_options options;
-    struct sbuf ca_pem, node;
+    struct sbuf ca_pem, ca_file, node;
     struct kept kept[2]; // as a client, of the endpoint
+    struct exec_timer look;
+    struct identity_look *looking; // under way
+};
+
+// A question for the CA; its answer may come when the owner is gone.
+struct identity_look {
+    struct identity *owner; // NULL: gone
 };
 
 static const char *identity_certificate_name(const struct kept *k)
@@ -145,14 +155,66 @@ static void identity_renew(void *arg)
     k->ask = identity_request_new(&wish);
 }
 
+// --- The CA --------------------------------------------------------------------------------------
+
+// identity_take_ca trusts other CAs from now on. A certificate that the first of them has not
+// signed is renewed at once. The client and the endpoint read the file themselves.
+static void identity_take_ca(struct identity *i, struct str pem)
+{
+    struct err err = {0};
+    if (str_eq(pem, sbuf_str(&i->ca_pem)) || csr_check_chain(pem, NULL) < 0)
+        return;
+    if (file_replace_durable(AT_FDCWD, i->ca_file.p, pem, 0600, &err) < 0) {
+        identity_report(i, "could not be replaced, trying again", "the cluster's CA", err.msg);
+        return;
+    }
+    sbuf_clear(&i->ca_pem);
+    sbuf_add(&i->ca_pem, pem);
+    identity_report(i, "is new", "the cluster's CA", NULL);
+    for (size_t n = 0; n < array_len(i->kept); n++)
+        if (!i->kept[n].ask)
+            identity_schedule_renewal(&i->kept[n]);
+}
+
+static void identity_on_info(void *arg, const struct client_answer *a)
+{
+    struct identity_look *look = arg;
+    struct identity *i = look->owner;
+    free(look);
+    if (!i)
+        return;
+    i->looking = NULL;
+    exec_timer_start(i->options.client->exec, &i->look, LOOK_NS);
+    if (a->code < 0) // a cluster that is not dray's need not have it
+        return;
+    cleanup_arena struct arena arena = {0};
+    struct cluster_info info = {0};
+    const struct api_config_map *map = a->object->object.value;
+    const struct str *text = api_map_find(&map->data, STR(CLUSTER_INFO_TEXT));
+    if (text && cluster_info_parse(*text, &arena, &info, NULL) == 0)
+        identity_take_ca(i, info.ca_pem);
+}
+
+static void identity_look_at_ca(void *arg)
+{
+    struct identity *i = arg;
+    const struct client_key key = {.kind = api_kind_find(STR("v1"), STR("ConfigMap")),
+                                   .namespace = STR(CLUSTER_INFO_NAMESPACE),
+                                   .name = STR(CLUSTER_INFO_NAME)};
+    i->looking = xcalloc(1, sizeof(*i->looking));
+    i->looking->owner = i;
+    client_get(i->options.client, &key, identity_on_info, i->looking);
+}
+
 struct identity *identity_new(const struct identity_options *options)
 {
     struct identity *i = xcalloc(1, sizeof(*i));
-    cleanup_sbuf struct sbuf ca = {0};
     i->options = *options;
     sbuf_addz(&i->node, options->node);
-    sbuf_addf(&ca, "%s/" IDENTITY_CA, options->folder);
-    (void)!kubeconfig_read_file(ca.p, &i->ca_pem, NULL);
+    sbuf_addf(&i->ca_file, "%s/" IDENTITY_CA, options->folder);
+    (void)!kubeconfig_read_file(i->ca_file.p, &i->ca_pem, NULL);
+    i->look = (struct exec_timer){.fn = identity_look_at_ca, .arg = i};
+    exec_timer_start(options->client->exec, &i->look, LOOK_NS);
     for (size_t n = 0; n < array_len(i->kept); n++) {
         struct kept *k = &i->kept[n];
         *k = (struct kept){.owner = i,
@@ -174,7 +236,11 @@ void identity_free(struct identity *i)
         identity_request_cancel(i->kept[n].ask);
         sbuf_done(&i->kept[n].file);
     }
+    exec_timer_stop(i->options.client->exec, &i->look);
+    if (i->looking)
+        i->looking->owner = NULL;
     sbuf_done(&i->ca_pem);
+    sbuf_done(&i->ca_file);
     sbuf_done(&i->node);
     free(i);
 }

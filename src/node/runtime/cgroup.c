@@ -335,9 +335,8 @@ static void walk_all(const struct cgroup_layout *l, const char *path, struct wal
     }
 }
 
-// cgroup_each_pid calls fn for each process in the group at path and below, until it returns false.
-static void cgroup_each_pid(const struct cgroup_layout *l, const char *path,
-                            bool (*fn)(void *arg, int64_t pid), void *arg)
+void cgroup_each_pid(const struct cgroup_layout *l, const char *path,
+                     bool (*fn)(void *arg, int64_t pid), void *arg)
 {
     struct walk w = {.pid = fn, .arg = arg};
     walk_all(l, path, &w);

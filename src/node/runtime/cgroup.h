@@ -47,6 +47,10 @@ int cgroup_make(const struct cgroup_layout *l, const char *path,
 int64_t cgroup_memory(const struct cgroup_layout *l, const char *path);
 int64_t cgroup_processes(const struct cgroup_layout *l, const char *path);
 
+// cgroup_each_pid calls fn for each process in the group at path and below, until it returns false.
+void cgroup_each_pid(const struct cgroup_layout *l, const char *path,
+                     bool (*fn)(void *arg, int64_t pid), void *arg);
+
 // cgroup_kill kills all processes in the group at path and below, and waits for their end, at most
 // wait_ns. True: none is left.
 bool cgroup_kill(const struct cgroup_layout *l, const char *path, int64_t wait_ns);

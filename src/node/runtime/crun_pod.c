@@ -250,6 +250,27 @@ static struct str crun_pod_cgroup(const struct crun *c, struct str parent, struc
                       parent.n ? "/" : "", STR_ARG(uid));
 }
 
+static bool crun_pod_add_deleted(void *arg, int64_t pid)
+{
+    struct usage_deleted *d = arg;
+    usage_add_deleted(d, pid);
+    return d->left > 0;
+}
+
+// crun_pod_measure_disk: the writable layer, and deleted files that processes hold of it and of
+// emptyDirs.
+static struct usage crun_pod_measure_disk(const struct crun *c, const char *id, const char *group,
+                                          struct usage_deleted *deleted, struct arena *arena)
+{
+    struct usage sum = {0}, before = deleted->usage;
+    usage_add_tree(crun_container_dir(c, id, arena).p, &sum);
+    if (!c->machine.no_cgroups)
+        cgroup_each_pid(&c->cgroups, group, crun_pod_add_deleted, deleted);
+    sum.bytes += deleted->usage.bytes - before.bytes;
+    sum.files += deleted->usage.files - before.files;
+    return sum;
+}
+
 void crun_measure(const struct runtime *r, const struct runtime_measure *what,
                   struct runtime_usage *ret)
 {
@@ -258,6 +279,7 @@ void crun_measure(const struct runtime *r, const struct runtime_measure *what,
     struct str pod = crun_pod_cgroup(c, what->cgroup_parent, what->uid, &arena);
     ret->memory_bytes = cgroup_memory(&c->cgroups, pod.p);
     ret->processes = cgroup_processes(&c->cgroups, pod.p);
+    struct usage_deleted deleted = {.left = USAGE_OPEN_MAX};
     for (size_t i = 0; i < what->containers_len; i++) {
         struct usage layer = {0};
         struct str id = what->containers[i];
@@ -266,10 +288,11 @@ void crun_measure(const struct runtime *r, const struct runtime_measure *what,
         struct str group = arena_strf(&arena, "%s/%.*s", pod.p, STR_ARG(id));
         ret->containers[i].memory_bytes = cgroup_memory(&c->cgroups, group.p);
         if (what->disk)
-            usage_add_tree(crun_container_dir(c, arena_str(&arena, id).p, &arena).p, &layer);
+            layer = crun_pod_measure_disk(c, arena_str(&arena, id).p, group.p, &deleted, &arena);
         ret->containers[i].disk_bytes = layer.bytes;
         ret->containers[i].files = layer.files;
     }
+    usage_deleted_done(&deleted);
 }
 
 void crun_pod_run(struct runtime *rt, const struct runtime_pod *pod, runtime_id_fn done, void *arg)

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "base/map.h"
+#include "node/limits/usage.h"
 #include "os/fault.h"
 
 #include "base/banned.h"
@@ -26,7 +27,7 @@
 enum kind { EMPTY_DIR, HOST_PATH, CONFIG_MAP, SECRET, PROJECTED, DOWNWARD, CLAIM, KINDS };
 
 static const char *const kind_folders[KINDS] = {
-    [EMPTY_DIR] = "kubernetes.io~empty-dir",
+    [EMPTY_DIR] = USAGE_EMPTY_DIR,
     [HOST_PATH] = NULL,
     [CONFIG_MAP] = "kubernetes.io~configmap",
     [SECRET] = "kubernetes.io~secret",

@@ -134,6 +134,17 @@ static void place_return_evicted(struct placing *at)
     }
 }
 
+// place_admit_claims creates the claims of files, as far as quotas allow.
+static void place_admit_claims(struct placing *at)
+{
+    world_foreach(at->p->world, PLAN_CLAIM, o)
+    {
+        struct api_resource_claim own = *(const struct api_resource_claim *)o->value;
+        if (units_is_new_claim(o))
+            (void)!sim_admit_claim(&at->sim, &own); // a refusal is reported later
+    }
+}
+
 static void place_prepare(struct placing *at)
 {
     struct plan *p = at->p;
@@ -151,6 +162,7 @@ static void place_prepare(struct placing *at)
     sim_settle(&at->sim, SETTLE_S); // reservations of pods that are gone go
     place_return_evicted(at);
     place_add_daemons(at);
+    place_admit_claims(at);
     for (size_t i = 0; i < p->units.n; i++) {
         const struct unit *u = &p->units.p[i];
         if (u->fresh && place_takes_part(at, i))
@@ -394,7 +406,10 @@ static void place_take_step(struct placing *at, const struct unit *u)
     struct step step = {.unit = u, .pub = {.status = PLAN_NO}};
     const struct typed_object *o = u->pod.n ? sim_pod(&at->sim, u->namespace, u->pod) : NULL;
     const struct api_pod *pod = o ? o->object.value : NULL;
-    struct str refusal = sim_refusal(&at->sim, u->name);
+    struct str refusal =
+        sim_refusal(&at->sim, u->is_pod
+                                  ? u->name
+                                  : arena_strf(&p->arena, SIM_CLAIM_KEY "%.*s", STR_ARG(u->name)));
     step.pub.name = arena_strf(&p->arena, "%s %.*s", u->is_pod ? "pod" : "claim", STR_ARG(u->name));
     if (u->staying.n) {
         step.pub.node = arena_str(&p->arena, pod ? pod->spec.node_name : STR(""));

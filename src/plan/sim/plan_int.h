@@ -23,7 +23,8 @@ enum plan_kind {
     PLAN_POD,
     PLAN_WORKLOAD, // Deployment, ReplicaSet, StatefulSet, Job
     PLAN_EVENT,
-    PLAN_OTHER, // what the scheduler and the controllers look at, and plans do not
+    PLAN_RECORD, // ConfigMaps: past holders of devices
+    PLAN_OTHER,  // what the scheduler and the controllers look at, and plans do not
 };
 
 // An object as it was read. value is a struct of type, in the hub version.
@@ -177,5 +178,8 @@ void units_collect(struct plan *p);
 
 // units_is_fresh: a pod that is not in the cluster yet. Those of a cluster have a UID.
 bool units_is_fresh(const struct plan_object *o);
+
+// units_is_new_claim: a claim of a file that the cluster does not have.
+bool units_is_new_claim(const struct plan_object *o);
 
 #endif

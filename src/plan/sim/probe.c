@@ -44,13 +44,31 @@ static void probe_choose_namespace(struct probe *p)
     map_done(&used);
 }
 
-// probe_tolerate collects the taints that administrators set: pods that want devices tolerate
-// those. The taints of cordoned and failing nodes stay what they are.
+// Taints of cordoned and failing nodes are the cluster's own; preferences keep no pod away.
+static bool probe_is_administrators(const struct api_taint *t)
+{
+    return !str_starts(t->key, STR("node.kubernetes.io/")) &&
+           !str_eqz(t->effect, TAINT_PREFER_NO_SCHEDULE);
+}
+
+bool probe_has_taints(const struct plan_world *w)
+{
+    world_foreach(w, PLAN_NODE, o)
+    {
+        const struct api_node *node = o->value;
+        for (size_t i = 0; i < node->spec.taints.n; i++)
+            if (probe_is_administrators(&node->spec.taints.p[i]))
+                return true;
+    }
+    return false;
+}
+
+// probe_tolerate collects the taints that administrators set.
 static void probe_tolerate(struct probe *p, const struct api_node *node)
 {
     for (size_t i = 0; i < node->spec.taints.n; i++) {
         struct str key = node->spec.taints.p[i].key;
-        bool known = str_starts(key, STR("node.kubernetes.io/"));
+        bool known = !probe_is_administrators(&node->spec.taints.p[i]);
         vec_foreach(&p->tolerations, t)
             known |= str_eq(t->key, key);
         if (!known)
@@ -66,7 +84,7 @@ static void probe_make_pod(struct probe *p)
     struct api_pod *pod = &p->pod;
     struct api_container *container = arena_one(arena, struct api_container);
     cleanup_sbuf struct sbuf why = {0};
-    for (size_t i = 0; i < p->plan.nodes.n; i++)
+    for (size_t i = 0; p->q->tolerant && i < p->plan.nodes.n; i++)
         probe_tolerate(p, p->plan.nodes.p[i]);
     *container = (struct api_container){.name = STR("none"), .image = STR("none")};
     *pod = (struct api_pod){.metadata = {.namespace = p->namespace, .name = STR("probe")},

@@ -16,7 +16,11 @@ struct probe_question {
     struct str node;                      // consider only this node; empty: all
     size_t guess;                         // devices that look free; sizes the first batch
     const struct clock *clock;            // bounds the time; NULL: no bound
+    bool tolerant;                        // the pods tolerate the taints that administrators set
 };
+
+// probe_has_taints reports whether taints of administrators keep pods away from a node.
+bool probe_has_taints(const struct plan_world *w);
 
 // probe_count calls fn for the allocation of each claim that the scheduler has served. Returns true
 // when a claim was left over; false when the bound on claims or time came first.

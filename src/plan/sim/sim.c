@@ -187,6 +187,19 @@ int sim_admit_pod(struct sim *s, const struct api_pod *pod)
     return r;
 }
 
+int sim_admit_claim(struct sim *s, struct api_resource_claim *claim)
+{
+    const struct api_object object = {world_kind(&api_resource_claim_type), claim};
+    cleanup_sbuf struct sbuf why = {0}, namespace = {0};
+    int r = sim_charge(s, &object, &why);
+    sbuf_addf(&namespace, SIM_CLAIM_KEY "%.*s", STR_ARG(claim->metadata.namespace));
+    if (r == 0)
+        sim_put(s, &api_resource_claim_type, claim);
+    else
+        sim_refuse(s, sbuf_str(&namespace), claim->metadata.name, sbuf_str(&why));
+    return r;
+}
+
 // sim_guard is the admission of what controllers and the scheduler create.
 static int sim_guard(void *arg, const struct api_object *object, const struct typed_object *old,
                      struct err *err)

@@ -53,7 +53,8 @@ void sim_start(struct sim *s, const struct features *features, int64_t wall_ns);
 void sim_end(struct sim *s);
 
 // sim_load_world puts the world of a plan in, but for pods that are not in the cluster yet and
-// those that leave_out (may be NULL) selects. The plan's nodes are those that are there then.
+// those that leave_out selects. With leave_out, claims that are not in the cluster yet are left
+// out, too: sim_admit_claim creates them. The plan's nodes are those that are there then.
 // sim_load_rule puts in a taint rule; one that does not say since when is of now.
 void sim_load_world(struct plan *p, struct sim *s, bool (*leave_out)(void *arg, struct str pod),
                     void *arg);
@@ -68,6 +69,11 @@ int sim_apply_admission(struct sim *s, struct api_pod *pod, struct arena *arena,
                         struct sbuf *why) MUST_USE;
 int sim_admit_pod(struct sim *s, const struct api_pod *pod) MUST_USE;
 struct str sim_refusal(const struct sim *s, struct str pod);
+
+// sim_admit_claim creates a claim as the server does, with quotas. A refusal is that of the name
+// with SIM_CLAIM_KEY before it.
+#define SIM_CLAIM_KEY "claim "
+int sim_admit_claim(struct sim *s, struct api_resource_claim *claim) MUST_USE;
 
 // sim_evict lets the controller of device taints evict whom it will within a year; evictions lists
 // them.

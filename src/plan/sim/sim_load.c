@@ -151,24 +151,56 @@ static void sim_load_daemons(struct sim *s, const struct api_daemon_set *set)
 
 // --- Everything ----------------------------------------------------------------------------------
 
+// Pods that wait in the cluster come in the order of their creation, as in the scheduler's queue;
+// lists are in the order of names.
+struct load_waiting {
+    struct api_pod *pod;
+    size_t at; // in the world
+};
+
+static int sim_load_waiting_cmp(const void *x, const void *y)
+{
+    const struct load_waiting *a = x;
+    const struct load_waiting *b = y;
+    int r =
+        moment_cmp(a->pod->metadata.creation_timestamp.at, b->pod->metadata.creation_timestamp.at);
+    return r ? r : a->at < b->at ? -1 : a->at > b->at;
+}
+
+static void sim_load_object(struct plan *p, struct sim *s, const struct plan_object *o)
+{
+    if (o->kind == PLAN_CLAIM)
+        sim_load_claim(p->world, s, o->value);
+    else if (o->kind == PLAN_RULE)
+        sim_load_rule(s, o->value);
+    else if (o->type == &api_daemon_set_type)
+        sim_load_daemons(s, o->value);
+    else
+        sim_put(s, o->type, o->value);
+}
+
 void sim_load_world(struct plan *p, struct sim *s, bool (*leave_out)(void *arg, struct str pod),
                     void *arg)
 {
+    struct VEC(struct load_waiting) waiting = {0};
     sim_load_nodes(p, s);
     for (size_t i = 0; i < p->world->objects.n; i++) {
         const struct plan_object *o = &p->world->objects.p[i];
-        bool skipped =
-            o->gone || o->kind == PLAN_NODE || o->kind == PLAN_WORKLOAD || o->kind == PLAN_EVENT ||
-            (o->kind == PLAN_POD && (units_is_fresh(o) || (leave_out && leave_out(arg, o->name))));
+        bool skipped = o->gone || o->kind == PLAN_NODE || o->kind == PLAN_WORKLOAD ||
+                       o->kind == PLAN_EVENT || o->kind == PLAN_RECORD ||
+                       (o->kind == PLAN_POD &&
+                        (units_is_fresh(o) || (leave_out && leave_out(arg, o->name)))) ||
+                       (o->kind == PLAN_CLAIM && leave_out && units_is_new_claim(o));
         if (skipped)
             continue;
-        if (o->kind == PLAN_CLAIM)
-            sim_load_claim(p->world, s, o->value);
-        else if (o->kind == PLAN_RULE)
-            sim_load_rule(s, o->value);
-        else if (o->type == &api_daemon_set_type)
-            sim_load_daemons(s, o->value);
+        if (o->kind == PLAN_POD && !((struct api_pod *)o->value)->spec.node_name.n)
+            vec_push(&waiting, ((struct load_waiting){o->value, i}));
         else
-            sim_put(s, o->type, o->value);
+            sim_load_object(p, s, o);
     }
+    if (waiting.n)
+        qsort(waiting.p, waiting.n, sizeof(*waiting.p), sim_load_waiting_cmp);
+    for (size_t i = 0; i < waiting.n; i++)
+        sim_put(s, &api_pod_type, waiting.p[i].pod);
+    vec_done(&waiting);
 }

@@ -32,6 +32,12 @@ bool units_is_fresh(const struct plan_object *o)
     return !o->moved && !pod->metadata.uid.n && !pod->spec.node_name.n;
 }
 
+bool units_is_new_claim(const struct plan_object *o)
+{
+    const struct api_resource_claim *claim = o->value;
+    return !o->gone && !claim->metadata.uid.n && !claim->status.allocation;
+}
+
 // --- Workloads -----------------------------------------------------------------------------------
 
 struct workload {

@@ -11,10 +11,10 @@
 #include "base/banned.h"
 
 static const char *const kind_words[] = {
-    [PLAN_SLICE] = "slice",  [PLAN_CLASS] = "class",       [PLAN_RULE] = "taint rule",
-    [PLAN_NODE] = "node",    [PLAN_CLAIM] = "claim",       [PLAN_TEMPLATE] = "claim template",
-    [PLAN_POD] = "pod",      [PLAN_WORKLOAD] = "workload", [PLAN_EVENT] = "event",
-    [PLAN_OTHER] = "object",
+    [PLAN_SLICE] = "slice",   [PLAN_CLASS] = "class",       [PLAN_RULE] = "taint rule",
+    [PLAN_NODE] = "node",     [PLAN_CLAIM] = "claim",       [PLAN_TEMPLATE] = "claim template",
+    [PLAN_POD] = "pod",       [PLAN_WORKLOAD] = "workload", [PLAN_EVENT] = "event",
+    [PLAN_RECORD] = "record", [PLAN_OTHER] = "object",
 };
 
 // "there is no node x; there are a, b, c, …"

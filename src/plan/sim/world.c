@@ -117,6 +117,7 @@ static const struct {
     {&api_stateful_set_type, PLAN_WORKLOAD},
     {&api_job_type, PLAN_WORKLOAD},
     {&api_event_type, PLAN_EVENT},
+    {&api_config_map_type, PLAN_RECORD},
     {&api_namespace_type, PLAN_OTHER},
     {&api_priority_class_type, PLAN_OTHER},
     {&api_resource_quota_type, PLAN_OTHER},

@@ -2,12 +2,11 @@
 //
 // The checks of `dray doctor` that need objects alone: slices, nodes, claims, taints, waiting pods.
 // Each finding comes with a remedy.
-#include "plan/doctor.h"
-
 #include <stdio.h>
 
 #include "api/match/device_taint.h"
 #include "plan/sim/plan_int.h"
+#include "plan/view/doctor_int.h"
 
 #include "base/banned.h"
 
@@ -44,22 +43,13 @@ enum doctor_level doctor_worst(const struct doctor *d)
     return worst;
 }
 
-// One check: counts, and reports the result.
-struct look {
-    struct doctor *d;
-    const struct inventory *inv;
-    struct moment now;
-    const char *check;
-    size_t told;
-};
-
 // Returns whether one more finding of a check is shown.
-static bool doctor_has_room(struct look *l)
+bool doctor_has_room(struct doctor_look *l)
 {
     return l->told++ < TOLD_MAX;
 }
 
-static void doctor_end_check(struct look *l, const char *good)
+void doctor_end_check(struct doctor_look *l, const char *good)
 {
     if (l->told == 0)
         doctor_add_finding(l->d, DOCTOR_GOOD, l->check, NULL, "%s", good);
@@ -68,7 +58,7 @@ static void doctor_end_check(struct look *l, const char *good)
                            l->told - TOLD_MAX);
 }
 
-static void doctor_begin_check(struct look *l, const char *check)
+void doctor_begin_check(struct doctor_look *l, const char *check)
 {
     l->check = check;
     l->told = 0;
@@ -81,7 +71,7 @@ static bool node_known(const struct inventory *inv, struct str name)
     return world_find(inv->world, PLAN_NODE, name) != NULL;
 }
 
-static void check_pools(struct look *l)
+static void check_pools(struct doctor_look *l)
 {
     doctor_begin_check(l, "pools");
     for (size_t i = 0; i < l->inv->pools_len; i++) {
@@ -99,7 +89,7 @@ static void check_pools(struct look *l)
     doctor_end_check(l, "all pools are complete");
 }
 
-static void doctor_check_slices(struct look *l)
+static void doctor_check_slices(struct doctor_look *l)
 {
     bool nodes = false;
     doctor_begin_check(l, "slices");
@@ -129,32 +119,15 @@ static void doctor_check_slices(struct look *l)
 
 // --- Drivers and nodes ---------------------------------------------------------------------------
 
-static bool doctor_is_ready(const struct api_node *n)
-{
-    for (size_t i = 0; i < n->status.conditions.n; i++)
-        if (str_eqz(n->status.conditions.p[i].type, "Ready"))
-            return str_eqz(n->status.conditions.p[i].status, "True");
-    return true; // it does not say
-}
-
 // Taints by which controllers mark devices whose driver does not answer.
 static bool is_stale_taint(const struct api_device_taint *t)
 {
     return str_contains(t->key, STR("stale")) || str_contains(t->key, STR("unreachable"));
 }
 
-static void doctor_check_nodes(struct look *l)
+static void doctor_check_drivers(struct doctor_look *l)
 {
     doctor_begin_check(l, "drivers");
-    for (size_t i = 0; i < l->inv->nodes_len; i++) {
-        const struct inventory_node *n = &l->inv->nodes[i];
-        if (n->devices && !doctor_is_ready(n->node) && doctor_has_room(l))
-            doctor_add_finding(
-                l->d, DOCTOR_BAD, l->check,
-                "its devices are published, but pods cannot start there: look at the "
-                "node's kubelet or agent",
-                "node %.*s with %u devices is not ready", STR_ARG(n->name), n->devices);
-    }
     for (size_t i = 0; i < l->inv->pools_len; i++) {
         const struct inventory_pool *p = &l->inv->pools[i];
         bool stale = false;
@@ -168,12 +141,12 @@ static void doctor_check_nodes(struct look *l)
                 "the driver %.*s of pool %.*s does not answer: its devices are tainted",
                 STR_ARG(p->driver), STR_ARG(p->name));
     }
-    doctor_end_check(l, "nodes with devices are ready, their drivers answer");
+    doctor_end_check(l, "the drivers of all pools answer");
 }
 
 // --- Classes and rules ---------------------------------------------------------------------------
 
-static void check_classes(struct look *l)
+static void check_classes(struct doctor_look *l)
 {
     doctor_begin_check(l, "classes");
     world_foreach(l->inv->world, PLAN_CLASS, o)
@@ -202,7 +175,7 @@ static void check_classes(struct look *l)
     doctor_end_check(l, "every class matches devices");
 }
 
-static void doctor_check_rules(struct look *l)
+static void doctor_check_rules(struct doctor_look *l)
 {
     doctor_begin_check(l, "taint rules");
     world_foreach(l->inv->world, PLAN_RULE, o)
@@ -222,7 +195,7 @@ static void doctor_check_rules(struct look *l)
 
 // --- Claims --------------------------------------------------------------------------------------
 
-static void check_gone(struct look *l)
+static void check_gone(struct doctor_look *l)
 {
     for (size_t i = l->inv->holds_len; i > 0 && l->inv->holds[i - 1].device == UINT32_MAX; i--) {
         const struct inventory_hold *h = &l->inv->holds[i - 1];
@@ -242,7 +215,7 @@ static void check_gone(struct look *l)
 }
 
 // Two claims with the same device, of which one at least has it for itself.
-static void check_twice(struct look *l)
+static void check_twice(struct doctor_look *l)
 {
     for (size_t i = 0; i < l->inv->devices_len; i++) {
         const struct inventory_device *d = &l->inv->devices[i];
@@ -268,13 +241,13 @@ static void check_twice(struct look *l)
     }
 }
 
-static bool doctor_is_older(const struct look *l, struct api_time t, int64_t seconds)
+static bool doctor_is_older(const struct doctor_look *l, struct api_time t, int64_t seconds)
 {
     return t.set && l->now.sec - t.at.sec > seconds;
 }
 
 // Whether the pods a claim is reserved for are there.
-static size_t missing_pods(const struct look *l, const struct api_resource_claim *c,
+static size_t missing_pods(const struct doctor_look *l, const struct api_resource_claim *c,
                            struct str *ret_first)
 {
     size_t n = 0;
@@ -292,7 +265,7 @@ static size_t missing_pods(const struct look *l, const struct api_resource_claim
     return n;
 }
 
-static void check_claims(struct look *l)
+static void check_claims(struct doctor_look *l)
 {
     doctor_begin_check(l, "claims");
     check_gone(l);
@@ -322,50 +295,9 @@ static void check_claims(struct look *l)
     doctor_end_check(l, "every allocated claim has its devices to itself, and pods that use it");
 }
 
-// --- Devices and pods ----------------------------------------------------------------------------
-
-static void doctor_check_devices(struct look *l)
-{
-    size_t tainted = 0;
-    doctor_begin_check(l, "devices");
-    for (size_t i = 0; i < l->inv->devices_len; i++) {
-        const struct inventory_device *d = &l->inv->devices[i];
-        tainted += d->state == INVENTORY_TAINTED;
-        if (d->unhealthy && doctor_has_room(l))
-            doctor_add_finding(
-                l->d, DOCTOR_BAD, l->check,
-                "dray history shows the status of the driver; dray taint keeps new claims away",
-                "device %.*s/%.*s/%.*s is reported unhealthy by its driver", STR_ARG(d->id.driver),
-                STR_ARG(d->id.pool), STR_ARG(d->id.device));
-    }
-    if (tainted && doctor_has_room(l))
-        doctor_add_finding(l->d, DOCTOR_WARN, l->check,
-                           "dray free shows them; dray untaint removes the taint",
-                           "%zu devices are free but tainted", tainted);
-    doctor_end_check(l, l->inv->devices_len ? "no device is unhealthy or kept away by a taint"
-                                            : "there are no devices at all");
-}
-
-static void check_pending(struct look *l)
-{
-    doctor_begin_check(l, "pods");
-    world_foreach(l->inv->world, PLAN_POD, o)
-    {
-        const struct api_pod *p = o->value;
-        struct str remedy =
-            arena_strf(&l->d->arena, "dray why pod/%.*s explains it", STR_ARG(o->name));
-        if (p->spec.node_name.n || p->spec.resource_claims.n == 0 ||
-            !str_eqz(p->status.phase, "Pending") || !doctor_has_room(l))
-            continue;
-        doctor_add_finding(l->d, DOCTOR_WARN, l->check, remedy.p, "pod %.*s waits for devices",
-                           STR_ARG(o->name));
-    }
-    doctor_end_check(l, "no pod waits for devices");
-}
-
 void doctor_inspect(struct doctor *d, const struct inventory *inv, struct moment now)
 {
-    struct look l = {.d = d, .inv = inv, .now = now};
+    struct doctor_look l = {.d = d, .inv = inv, .now = now};
     if (inv->pools_len == 0)
         doctor_add_finding(d, DOCTOR_BAD, "slices",
                            "install a DRA driver, or 'dray up --sim' for simulated hardware",
@@ -373,9 +305,10 @@ void doctor_inspect(struct doctor *d, const struct inventory *inv, struct moment
     check_pools(&l);
     doctor_check_slices(&l);
     doctor_check_nodes(&l);
+    doctor_check_drivers(&l);
     doctor_check_devices(&l);
     check_classes(&l);
     doctor_check_rules(&l);
     check_claims(&l);
-    check_pending(&l);
+    doctor_check_pods(&l);
 }

@@ -14,7 +14,7 @@
 
 // --- The question --------------------------------------------------------------------------------
 
-static int check_cel(struct str text, const struct alloc_features *f, struct err *err)
+int inventory_check_cel(struct str text, const struct alloc_features *f, struct err *err)
 {
     const struct cel_env_options o = {.kind = CEL_ENV_DRA,
                                       .consumable_capacity = f->consumable_capacity,
@@ -97,29 +97,46 @@ static void free_count_device(struct counting *c, uint32_t at)
 
 // --- Asking the scheduler ------------------------------------------------------------------------
 
-// free_add_fit counts a served claim where its device is, which may be a device of several nodes.
-static void free_add_fit(void *arg, const struct api_allocation_result *a)
+// free_fit_row finds the row of a served claim: where its device is, which may be a device of
+// several nodes.
+static struct free_row *free_fit_row(struct counting *c, const struct api_allocation_result *a)
 {
-    struct counting *c = arg;
     const struct api_device_request_allocation_result *r = &a->devices.results.p[0];
     struct str node = {0};
     for (size_t i = 0; i < c->inv->pools_len && !node.n; i++)
         if (str_eq(c->inv->pools[i].driver, r->driver) && str_eq(c->inv->pools[i].name, r->pool))
             node = c->inv->pools[i].node;
-    free_find_row(c, node)->fits++;
+    return free_find_row(c, node);
+}
+
+static void free_add_fit(void *arg, const struct api_allocation_result *a)
+{
+    free_fit_row(arg, a)->fits++;
+}
+
+static void free_add_tolerant_fit(void *arg, const struct api_allocation_result *a)
+{
+    free_fit_row(arg, a)->fits_tolerant++;
 }
 
 static void free_ask_scheduler(struct counting *c, const struct api_device_class *class)
 {
-    const struct probe_question q = {.world = c->inv->world,
-                                     .features = c->features,
-                                     .class = class,
-                                     .node = c->q->node,
-                                     .guess = c->devices.n,
-                                     .clock = c->q->clock};
+    struct probe_question q = {.world = c->inv->world,
+                               .features = c->features,
+                               .class = class,
+                               .node = c->q->node,
+                               .guess = c->devices.n,
+                               .clock = c->q->clock};
+    bool tainted = probe_has_taints(c->inv->world);
     if (c->devices.n && !probe_count(&q, free_add_fit, c))
         for (size_t i = 0; i < c->rows.n; i++)
             c->rows.p[i].more = true;
+    q.tolerant = true;
+    if (c->devices.n && tainted)
+        (void)probe_count(&q, free_add_tolerant_fit, c);
+    for (size_t i = 0; i < c->rows.n; i++)
+        if (!tainted || c->rows.p[i].fits_tolerant < c->rows.p[i].fits)
+            c->rows.p[i].fits_tolerant = c->rows.p[i].fits;
 }
 
 static void free_count_devices(struct counting *c)
@@ -148,6 +165,7 @@ static void add_up(const struct counting *c, struct free_answer *ret)
         ret->total.devices += c->rows.p[i].devices;
         ret->total.failed += c->rows.p[i].failed;
         ret->total.fits += c->rows.p[i].fits;
+        ret->total.fits_tolerant += c->rows.p[i].fits_tolerant;
         ret->total.more |= c->rows.p[i].more;
         for (size_t k = 0; k < INVENTORY_STATES; k++)
             ret->total.states[k] += c->rows.p[i].states[k];
@@ -163,7 +181,7 @@ int free_find(struct plan_world *w, const struct free_question *q, const struct 
     struct inventory *inv = NULL;
     int r = free_make_class(w, q, arena, class_, err);
     if (r == 0 && q->cel.n)
-        r = check_cel(q->cel, &o.features, err);
+        r = inventory_check_cel(q->cel, &o.features, err);
     if (r == 0)
         r = inventory_new(w, &o, &inv, err);
     if (r < 0)

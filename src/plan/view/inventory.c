@@ -4,13 +4,15 @@
 // waiting pods.
 #include "plan/inventory.h"
 
+#include "api/match/node.h"
 #include "plan/sim/plan_int.h"
 
 #include "base/banned.h"
 
 const char *inventory_state_name(enum inventory_state s)
 {
-    static const char *const names[] = {"free", "part", "held", "blocked", "tainted", "lost"};
+    static const char *const names[] = {"free",    "part", "held",  "blocked",
+                                        "tainted", "lost", "broken"};
     return names[s];
 }
 
@@ -283,8 +285,10 @@ void inventory_sort_by_node(struct inventory *inv)
         inv->nodes[i].devices = 0;
     }
     for (size_t i = 0; i < inv->devices_len; i++)
-        if (of[i] != UINT32_MAX)
+        if (of[i] != UINT32_MAX) {
+            inv->devices[i].simulated = node_is_simulated(inv->nodes[of[i]].node);
             inv->by_node[inv->nodes[of[i]].first + inv->nodes[of[i]].devices++] = (uint32_t)i;
+        }
 }
 
 // --- Claims --------------------------------------------------------------------------------------
@@ -339,16 +343,19 @@ static const struct api_allocated_device_status *inventory_find_status(
     return NULL;
 }
 
-// Conditions by which drivers tell that a device does not work.
-static bool tells_trouble(const struct api_allocated_device_status *s)
+// Conditions by which drivers tell that a device does not work; empty: none does.
+static struct str inventory_trouble_text(struct arena *a,
+                                         const struct api_allocated_device_status *s)
 {
     for (size_t i = 0; s && i < s->conditions.n; i++) {
         const struct api_condition *c = &s->conditions.p[i];
         if ((str_eqz(c->type, "Ready") || str_eqz(c->type, "Healthy")) &&
             str_eqz(c->status, "False"))
-            return true;
+            return arena_strf(a, "%.*s is False%s%.*s%s%.*s", STR_ARG(c->type),
+                              c->reason.n ? ", " : "", STR_ARG(c->reason), c->message.n ? ": " : "",
+                              STR_ARG(c->message));
     }
-    return false;
+    return (struct str){0};
 }
 
 static void add_holds(struct gather *g, uint32_t claim)
@@ -363,7 +370,7 @@ static void add_holds(struct gather *g, uint32_t claim)
                                    .device = at ? *at : UINT32_MAX,
                                    .result = &rs->p[i],
                                    .status = inventory_find_status(c, &rs->p[i])};
-        if (at && tells_trouble(h.status))
+        if (at && inventory_trouble_text(&g->inv->arena, h.status).n)
             g->devices.p[*at].unhealthy = true;
         vec_push(&g->holds, h);
     }
@@ -399,6 +406,28 @@ static void gather_claims(struct gather *g)
         struct inventory_device *d = &g->devices.p[g->holds.p[i].device];
         if (d->holds_len++ == 0)
             d->first_hold = (uint32_t)i;
+    }
+}
+
+static bool inventory_in_use(const struct inventory_device *d)
+{
+    return d->state == INVENTORY_HELD || d->state == INVENTORY_PART ||
+           (d->holds_len && d->state == INVENTORY_TAINTED);
+}
+
+// Devices that are in use and do not work, or are tainted under their users.
+static void inventory_mark_broken(struct gather *g)
+{
+    struct arena *arena = &g->inv->arena;
+    for (size_t i = 0; i < g->devices.n; i++) {
+        struct inventory_device *d = &g->devices.p[i];
+        const struct api_device_taint *taint = hard_taint(d);
+        if (!inventory_in_use(d) || (!d->unhealthy && !taint))
+            continue;
+        d->state = INVENTORY_BROKEN;
+        d->why = taint ? inventory_taint_text(arena, taint) : (struct str){0};
+        for (uint32_t k = d->first_hold; k < d->first_hold + d->holds_len && !d->why.n; k++)
+            d->why = inventory_trouble_text(arena, g->holds.p[k].status);
     }
 }
 
@@ -514,6 +543,7 @@ int inventory_new(struct plan_world *w, const struct inventory_options *options,
             look_from(&g, &inv->nodes[i]);
         explain_lost(&g);
         gather_claims(&g);
+        inventory_mark_broken(&g);
         inventory_add_device(&g);
         inventory_sort_by_node(inv);
         inventory_pending(inv);
@@ -542,6 +572,14 @@ void inventory_free(struct inventory *inv)
 void inventory_name(const struct alloc_device_id *id, struct sbuf *out)
 {
     sbuf_addf(out, "%.*s/%.*s/%.*s", STR_ARG(id->driver), STR_ARG(id->pool), STR_ARG(id->device));
+}
+
+bool inventory_simulated(const struct inventory *inv, struct str node)
+{
+    for (size_t i = 0; i < inv->nodes_len; i++)
+        if (str_eq(inv->nodes[i].name, node))
+            return node_is_simulated(inv->nodes[i].node);
+    return false;
 }
 
 // The parts of a name: one, two or three.

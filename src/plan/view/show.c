@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Plans for people, as an aligned table with explanations below, and for programs as JSON.
+#include "api/match/node.h"
 #include "codec/json_writer.h"
+#include "plan/inventory.h"
 #include "plan/sim/plan_int.h"
 
 #include "base/banned.h"
@@ -15,9 +17,18 @@ static const char *const status_words[] = {
 
 // --- Text ----------------------------------------------------------------------------------------
 
-static struct str node_text(const struct plan_step *s)
+static bool show_is_simulated(const struct plan *p, struct str node)
 {
-    return s->node.n ? s->node : STR("-");
+    for (size_t i = 0; i < p->nodes.n; i++)
+        if (str_eq(p->nodes.p[i]->metadata.name, node))
+            return node_is_simulated(p->nodes.p[i]);
+    return false;
+}
+
+static void show_add_node(const struct plan *p, const struct plan_step *s, struct sbuf *out)
+{
+    sbuf_addf(out, "%.*s%s", STR_ARG(s->node.n ? s->node : STR("-")),
+              show_is_simulated(p, s->node) ? INVENTORY_SIMULATED : "");
 }
 
 static struct str result_text(const struct plan_step *s)
@@ -52,7 +63,9 @@ static void show_add_table(const struct plan *p, struct sbuf *out)
         if (!show_is_shown(p, s))
             continue;
         name = s->name.n > name ? s->name.n : name;
-        node = node_text(s).n > node ? node_text(s).n : node;
+        cleanup_sbuf struct sbuf text = {0};
+        show_add_node(p, s, &text);
+        node = text.n > node ? text.n : node;
     }
     if (running < p->steps.n) {
         show_pad_text(out, STR("WHAT"), name + 2);
@@ -64,7 +77,9 @@ static void show_add_table(const struct plan *p, struct sbuf *out)
         if (!show_is_shown(p, s))
             continue;
         show_pad_text(out, s->name, name + 2);
-        show_pad_text(out, node_text(s), node + 2);
+        cleanup_sbuf struct sbuf text = {0};
+        show_add_node(p, s, &text);
+        show_pad_text(out, sbuf_str(&text), node + 2);
         sbuf_add(out, result_text(s));
         if (s->status == PLAN_RUNNING)
             sbuf_addz(out, "  (already)");

@@ -2,11 +2,8 @@
 //
 // Claims, templates and pods from words: classes, capacities and attributes are looked up in the
 // inventory, and YAML is written.
-#include "plan/words.h"
-
-#include <strings.h>
-
 #include "plan/sim/plan_int.h"
+#include "plan/view/words_int.h"
 
 #include "base/banned.h"
 
@@ -21,40 +18,7 @@ void words_done(struct words *w)
     vec_done(&w->distinct);
 }
 
-static bool words_equal_ignoring_case(struct str a, struct str b)
-{
-    return a.n == b.n && (a.n == 0 || strncasecmp(a.p, b.p, a.n) == 0);
-}
-
-static bool holds_word(struct str s, struct str word)
-{
-    for (size_t i = 0; word.n && i + word.n <= s.n; i++)
-        if (strncasecmp(s.p + i, word.p, word.n) == 0)
-            return true;
-    return false;
-}
-
-static struct str local_name(struct str name)
-{
-    ptrdiff_t slash = str_rfind_char(name, '/');
-    return str_from(name, (size_t)(slash + 1));
-}
-
 // --- Classes -------------------------------------------------------------------------------------
-
-// What is being made.
-struct making {
-    const struct inventory *inv;
-    const struct words *w;
-    struct arena arena;
-    struct sbuf *notes;
-    struct chosen_class {
-        struct str name; // of the class
-        struct str request;
-        size_t devices;
-    } * chosen; // by request
-    struct err *err;
-};
 
 static size_t words_count_devices(const struct inventory *inv, struct str class_name,
                                   size_t *ret_free)
@@ -74,7 +38,7 @@ static size_t words_count_devices(const struct inventory *inv, struct str class_
 static bool driver_has_word(const struct inventory *inv, struct str class_name, struct str word)
 {
     for (size_t i = 0; i < inv->devices_len; i++)
-        if (holds_word(inv->devices[i].id.driver, word) &&
+        if (words_contain(inv->devices[i].id.driver, word) &&
             alloc_cluster_selects(inv->cluster, class_name, inv->devices[i].number) ==
                 ALLOC_SELECTS_YES)
             return true;
@@ -91,19 +55,19 @@ static int words_class_likeness(const struct inventory *inv, const struct api_de
         return 6;
     if (c->spec.has_extended_resource_name &&
         (str_eq(c->spec.extended_resource_name, word) ||
-         words_equal_ignoring_case(local_name(c->spec.extended_resource_name), word)))
+         words_equal_ignoring_case(words_local_name(c->spec.extended_resource_name), word)))
         return 5;
     (void)str_cut(name, '.', &head, &tail);
     if (words_equal_ignoring_case(head, word))
         return 4;
-    if (holds_word(head, word))
+    if (words_contain(head, word))
         return 3;
-    if (holds_word(name, word))
+    if (words_contain(name, word))
         return 2;
     return driver_has_word(inv, name, word) ? 1 : 0;
 }
 
-static int no_class(const struct making *m, struct str word)
+static int no_class(const struct words_making *m, struct str word)
 {
     cleanup_sbuf struct sbuf names = {0};
     size_t n = 0;
@@ -117,10 +81,10 @@ static int no_class(const struct making *m, struct str word)
 }
 
 // Finds the class that a word means: the most alike, then the one with the most devices.
-static int choose_class(struct making *m, size_t at)
+static int choose_class(struct words_making *m, size_t at)
 {
     struct str word = m->w->requests.p[at].word;
-    struct chosen_class *ret = &m->chosen[at];
+    struct words_choice *ret = &m->chosen[at];
     cleanup_sbuf struct sbuf others = {0};
     int best = 0;
     size_t free = 0;
@@ -154,10 +118,10 @@ static int choose_class(struct making *m, size_t at)
 }
 
 // A request's name is its word, as a DNS label; the same word twice gets a number.
-static void name_request(struct making *m, size_t at)
+static void name_request(struct words_making *m, size_t at)
 {
     cleanup_sbuf struct sbuf b = {0};
-    struct str word = local_name(m->w->requests.p[at].word);
+    struct str word = words_local_name(m->w->requests.p[at].word);
     size_t before = 0;
     for (size_t i = 0; i < word.n && b.n < 50; i++) {
         char c = word.p[i];
@@ -180,220 +144,6 @@ static void name_request(struct making *m, size_t at)
     m->chosen[at].request = arena_str(&m->arena, sbuf_str(&b));
 }
 
-// --- Attributes and capacities -------------------------------------------------------------------
-
-// A property that devices of a class have.
-struct property {
-    struct str domain, name;                      // as CEL needs them
-    const struct api_device_attribute *attribute; // of the first device with it; NULL: a capacity
-    bool shared;                                  // some device of the class can be shared
-    struct str
-        // its name as that device publishes it: requests for shares are compared literally
-        shared_key;
-    size_t devices;
-};
-
-static bool takes_name(struct property *p, const struct inventory_device *d, struct str key,
-                       struct str asked, bool exact)
-{
-    struct str domain, name;
-    if (!str_cut(key, '/', &domain, &name)) {
-        name = key;
-        domain = d->id.driver;
-    }
-    struct str full_domain, full_name;
-    bool qualified = str_cut(asked, '/', &full_domain, &full_name);
-    bool yes = qualified ? str_eq(domain, full_domain) && str_eq(name, full_name)
-               : exact   ? words_equal_ignoring_case(name, asked)
-                         : holds_word(name, asked);
-    if (!yes || (p->devices && (!str_eq(domain, p->domain) || !str_eq(name, p->name))))
-        return false;
-    p->domain = domain;
-    p->name = name;
-    p->devices++;
-    return true;
-}
-
-static void words_match_property(struct property *p, const struct inventory_device *d,
-                                 struct str asked, bool exact)
-{
-    for (size_t i = 0; i < d->device->capacity.n; i++)
-        if (!p->attribute && takes_name(p, d, d->device->capacity.p[i].key, asked, exact) &&
-            d->shared && !p->shared) {
-            p->shared = true;
-            p->shared_key = d->device->capacity.p[i].key;
-        }
-    for (size_t i = 0; i < d->device->attributes.n; i++)
-        if ((p->attribute || !p->devices) &&
-            takes_name(p, d, d->device->attributes.p[i].key, asked, exact) && !p->attribute)
-            p->attribute = &d->device->attributes.p[i].value;
-}
-
-static bool words_device_has_class(const struct inventory *inv, const struct inventory_device *d,
-                                   struct str name)
-{
-    return alloc_cluster_selects(inv->cluster, name, d->number) == ALLOC_SELECTS_YES;
-}
-
-struct seen_names MAP(bool);
-
-// list_name adds a name to a text, once.
-static void list_name(struct seen_names *seen, struct str name, struct sbuf *out)
-{
-    if (map_has(seen, name))
-        return;
-    (void)map_put(seen, name);
-    if (out->n < 300)
-        sbuf_addf(out, "%s%.*s", out->n ? ", " : "", STR_ARG(name));
-}
-
-static int no_property(const struct making *m, struct str class_name, struct str name)
-{
-    struct seen_names seen = {0};
-    cleanup_sbuf struct sbuf names = {0};
-    for (size_t i = 0; i < m->inv->devices_len; i++) {
-        const struct inventory_device *d = &m->inv->devices[i];
-        if (!words_device_has_class(m->inv, d, class_name))
-            continue;
-        for (size_t k = 0; k < d->device->capacity.n; k++)
-            list_name(&seen, local_name(d->device->capacity.p[k].key), &names);
-        for (size_t k = 0; k < d->device->attributes.n; k++)
-            list_name(&seen, local_name(d->device->attributes.p[k].key), &names);
-    }
-    map_done(&seen);
-    return err_set(m->err, ERR_NOT_FOUND, "devices of class %.*s have no %.*s; they have %s",
-                   STR_ARG(class_name), STR_ARG(name), names.n ? names.p : "nothing to ask for");
-}
-
-static int find_property(const struct making *m, struct str class_name, struct str name,
-                         struct property *ret)
-{
-    for (int exact = 1; exact >= 0; exact--) {
-        *ret = (struct property){0};
-        for (size_t i = 0; i < m->inv->devices_len; i++)
-            if (words_device_has_class(m->inv, &m->inv->devices[i], class_name))
-                words_match_property(ret, &m->inv->devices[i], name, exact != 0);
-        if (ret->devices)
-            return 0;
-    }
-    return no_property(m, class_name, name);
-}
-
-// --- Conditions as CEL ---------------------------------------------------------------------------
-
-static struct str take_operator(struct str *value, const char *usual)
-{
-    static const char *const operators[] = {">=", "<=", "!=", "==", ">", "<", "="};
-    for (size_t i = 0; i < array_len(operators); i++)
-        if (str_starts(*value, str_z(operators[i]))) {
-            *value = str_trim(str_from(*value, strlen(operators[i])));
-            return str_eqz(str_z(operators[i]), "=") ? STR("==") : str_z(operators[i]);
-        }
-    return str_z(usual);
-}
-
-static void add_cel_text(struct sbuf *out, struct str s)
-{
-    sbuf_addc(out, '\'');
-    for (size_t i = 0; i < s.n; i++) {
-        if (s.p[i] == '\'' || s.p[i] == '\\')
-            sbuf_addc(out, '\\');
-        sbuf_addc(out, s.p[i]);
-    }
-    sbuf_addc(out, '\'');
-}
-
-static bool is_name(struct str s)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        char c = s.p[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-        if (!letter && !(i && c >= '0' && c <= '9'))
-            return false;
-    }
-    return s.n > 0;
-}
-
-static void add_access(struct sbuf *out, const char *of, const struct property *p)
-{
-    sbuf_addf(out, "device.%s[", of);
-    add_cel_text(out, p->domain);
-    sbuf_addc(out, ']');
-    if (is_name(p->name)) {
-        sbuf_addf(out, ".%.*s", STR_ARG(p->name));
-        return;
-    }
-    sbuf_addc(out, '[');
-    add_cel_text(out, p->name);
-    sbuf_addc(out, ']');
-}
-
-// A text that no device has as it is, but that is a part of what one has: that one is meant.
-static struct str meant_text(struct making *m, struct str class_name, const struct property *p,
-                             struct str value)
-{
-    struct str found = {0};
-    for (size_t i = 0; i < m->inv->devices_len; i++) {
-        const struct inventory_device *d = &m->inv->devices[i];
-        struct str full = arena_strf(&m->arena, "%.*s/%.*s", STR_ARG(p->domain), STR_ARG(p->name));
-        const struct api_device_attribute *a =
-            words_device_has_class(m->inv, d, class_name) ? inventory_attribute(d, full) : NULL;
-        struct str has = a && a->has_string_value ? a->string_value : (struct str){0};
-        if (str_eq(has, value))
-            return value;
-        if (has.n && holds_word(has, value) && !found.n)
-            found = has;
-    }
-    return found.n ? found : value;
-}
-
-static int attribute_condition(struct making *m, struct str class_name, const struct property *p,
-                               struct str value, struct sbuf *out)
-{
-    struct str op = take_operator(&value, "==");
-    int64_t number;
-    if (p->attribute->has_int_value && str_to_i64(value, &number) < 0)
-        return err_set(m->err, ERR_INVALID, "%.*s is a number, %.*s is none", STR_ARG(p->name),
-                       STR_ARG(value));
-    if (p->attribute->has_bool_value && !str_eqz(value, "true") && !str_eqz(value, "false"))
-        return err_set(m->err, ERR_INVALID, "%.*s is true or false, not %.*s", STR_ARG(p->name),
-                       STR_ARG(value));
-    if (p->attribute->has_string_value) {
-        struct str meant = meant_text(m, class_name, p, value);
-        if (!str_eq(meant, value))
-            sbuf_addf(m->notes, "%.*s %.*s: taken as '%.*s'\n", STR_ARG(p->name), STR_ARG(value),
-                      STR_ARG(meant));
-        value = meant;
-    }
-    add_access(out, "attributes", p);
-    if (p->attribute->has_version_value) {
-        sbuf_addz(out, ".compareTo(semver(");
-        add_cel_text(out, value);
-        sbuf_addf(out, ")) %.*s 0", STR_ARG(op));
-        return 0;
-    }
-    sbuf_addf(out, " %.*s ", STR_ARG(op));
-    if (p->attribute->has_string_value)
-        add_cel_text(out, value);
-    else
-        sbuf_add(out, value);
-    return 0;
-}
-
-static int capacity_condition(struct making *m, const struct property *p, struct str value,
-                              struct sbuf *out)
-{
-    struct str op = take_operator(&value, ">=");
-    struct quantity q;
-    if (quantity_parse(value, &m->arena, &q, m->err) < 0)
-        return err_wrap(m->err, "%.*s %.*s", STR_ARG(p->name), STR_ARG(value));
-    add_access(out, "capacity", p);
-    sbuf_addz(out, ".compareTo(quantity(");
-    add_cel_text(out, value);
-    sbuf_addf(out, ")) %.*s 0", STR_ARG(op));
-    return 0;
-}
-
 // --- YAML ----------------------------------------------------------------------------------------
 
 static void words_add_line(struct sbuf *out, size_t indent, const char *text)
@@ -403,38 +153,50 @@ static void words_add_line(struct sbuf *out, size_t indent, const char *text)
     sbuf_addc(out, '\n');
 }
 
+static void words_add_selector(struct sbuf *selectors, size_t indent, struct str cel)
+{
+    sbuf_add_repeat(selectors, ' ', indent);
+    sbuf_addz(selectors, "- cel:\n");
+    sbuf_add_repeat(selectors, ' ', indent + 4);
+    sbuf_addz(selectors, "expression: ");
+    sbuf_add_json_str(selectors, cel, false);
+    sbuf_addc(selectors, '\n');
+}
+
+static int words_add_condition(struct words_making *m, size_t at, const struct words_condition *c,
+                               size_t indent, struct sbuf *selectors, struct sbuf *amounts)
+{
+    cleanup_sbuf struct sbuf cel = {0};
+    struct words_property p;
+    struct str value = c->value;
+    if (!c->name.n) {
+        words_add_selector(selectors, indent, value);
+        return 0;
+    }
+    int r = words_write_condition(m, m->chosen[at].name, c, &p, &cel);
+    if (r < 0)
+        return r;
+    if (!p.attribute && p.shared && value.n && value.p[0] >= '0' && value.p[0] <= '9') {
+        sbuf_add_repeat(amounts, ' ', indent + 4);
+        sbuf_addf(amounts, "%.*s: %.*s\n", STR_ARG(p.shared_key), STR_ARG(value));
+        sbuf_addf(m->notes, "%.*s: a share of %.*s of a device\n", STR_ARG(p.name), STR_ARG(value));
+        return 0;
+    }
+    sbuf_addf(m->notes, "%.*s: %s\n", STR_ARG(c->name), cel.p);
+    words_add_selector(selectors, indent, sbuf_str(&cel));
+    return 0;
+}
+
 // What a request asks of a device: selectors, and amounts of devices that are shared.
-static int words_add_conditions(struct making *m, size_t at, size_t indent, struct sbuf *out)
+static int words_add_conditions(struct words_making *m, size_t at, size_t indent, struct sbuf *out)
 {
     const struct words_request *r = &m->w->requests.p[at];
-    struct str class_name = m->chosen[at].name;
-    cleanup_sbuf struct sbuf selectors = {0};
-    cleanup_sbuf struct sbuf amounts = {0};
-    for (size_t i = 0; i < r->conditions.n; i++) {
-        cleanup_sbuf struct sbuf cel = {0};
-        struct property p;
-        struct str value = r->conditions.p[i].value;
-        int rc = find_property(m, class_name, r->conditions.p[i].name, &p);
-        if (rc == 0)
-            rc = p.attribute ? attribute_condition(m, class_name, &p, value, &cel)
-                             : capacity_condition(m, &p, value, &cel);
-        if (rc < 0)
-            return rc;
-        if (!p.attribute && p.shared && value.n && value.p[0] >= '0' && value.p[0] <= '9') {
-            sbuf_add_repeat(&amounts, ' ', indent + 4);
-            sbuf_addf(&amounts, "%.*s: %.*s\n", STR_ARG(p.shared_key), STR_ARG(value));
-            sbuf_addf(m->notes, "%.*s: a share of %.*s of a device\n", STR_ARG(p.name),
-                      STR_ARG(value));
-            continue;
-        }
-        sbuf_addf(m->notes, "%.*s: %s\n", STR_ARG(r->conditions.p[i].name), cel.p);
-        sbuf_add_repeat(&selectors, ' ', indent);
-        sbuf_addz(&selectors, "- cel:\n");
-        sbuf_add_repeat(&selectors, ' ', indent + 4);
-        sbuf_addz(&selectors, "expression: ");
-        sbuf_add_json_str(&selectors, sbuf_str(&cel), false);
-        sbuf_addc(&selectors, '\n');
-    }
+    cleanup_sbuf struct sbuf selectors = {0}, amounts = {0};
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < r->conditions.n; i++)
+        rc = words_add_condition(m, at, &r->conditions.p[i], indent, &selectors, &amounts);
+    if (rc < 0)
+        return rc;
     if (selectors.n) {
         words_add_line(out, indent, "selectors:");
         sbuf_add(out, sbuf_str(&selectors));
@@ -448,15 +210,15 @@ static int words_add_conditions(struct making *m, size_t at, size_t indent, stru
 }
 
 // The qualified name of an attribute that devices of all requests have.
-static int common_attribute(struct making *m, struct str asked, struct str *ret)
+static int common_attribute(struct words_making *m, struct str asked, struct str *ret)
 {
-    struct property first = {0};
+    struct words_property first = {0};
     for (size_t i = 0; i < m->w->requests.n; i++) {
-        struct property p;
+        struct words_property p;
         struct str name =
             i ? arena_strf(&m->arena, "%.*s/%.*s", STR_ARG(first.domain), STR_ARG(first.name))
               : asked;
-        int r = find_property(m, m->chosen[i].name, name, &p);
+        int r = words_find_property(m, m->chosen[i].name, name, &p);
         if (r < 0)
             return r;
         if (!p.attribute)
@@ -471,7 +233,7 @@ static int common_attribute(struct making *m, struct str asked, struct str *ret)
     return 0;
 }
 
-static int words_add_constraints(struct making *m, size_t indent, struct sbuf *out)
+static int words_add_constraints(struct words_making *m, size_t indent, struct sbuf *out)
 {
     for (size_t i = 0; i < m->w->same.n + m->w->distinct.n; i++) {
         bool same = i < m->w->same.n;
@@ -489,7 +251,7 @@ static int words_add_constraints(struct making *m, size_t indent, struct sbuf *o
     return 0;
 }
 
-static int words_add_devices(struct making *m, size_t indent, struct sbuf *out)
+static int words_add_devices(struct words_making *m, size_t indent, struct sbuf *out)
 {
     int rc = 0;
     words_add_line(out, indent, "devices:");
@@ -519,7 +281,7 @@ void words_name(const struct words *w, struct sbuf *out)
         return;
     }
     for (size_t i = 0; i < w->requests.n && i < 3; i++) {
-        struct str word = local_name(w->requests.p[i].word);
+        struct str word = words_local_name(w->requests.p[i].word);
         if (i)
             sbuf_addc(out, '-');
         for (size_t k = 0; k < word.n && k < 20 && word.p[k] != '.'; k++) {
@@ -530,7 +292,7 @@ void words_name(const struct words *w, struct sbuf *out)
     }
 }
 
-static void words_add_head(const struct making *m, const char *version, const char *kind,
+static void words_add_head(const struct words_making *m, const char *version, const char *kind,
                            struct sbuf *out)
 {
     sbuf_addf(out, "apiVersion: %s\nkind: %s\nmetadata:\n  name: ", version, kind);
@@ -540,10 +302,42 @@ static void words_add_head(const struct making *m, const char *version, const ch
     sbuf_addz(out, "\nspec:\n");
 }
 
-static void words_add_pod(const struct making *m, struct sbuf *out)
+// words_add_node binds the pod to one node by its name, which labels may not tell.
+static void words_add_node(const struct words_making *m, struct sbuf *out)
+{
+    if (m->w->node.n)
+        sbuf_addf(out,
+                  "  affinity:\n    nodeAffinity:\n"
+                  "      requiredDuringSchedulingIgnoredDuringExecution:\n"
+                  "        nodeSelectorTerms:\n        - matchFields:\n"
+                  "          - {key: metadata.name, operator: In, values: [\"%.*s\"]}\n",
+                  STR_ARG(m->w->node));
+}
+
+static int words_check_node(const struct words_making *m)
+{
+    cleanup_sbuf struct sbuf names = {0};
+    size_t n = 0;
+    if (!m->w->node.n)
+        return 0;
+    if (m->w->kind != WORDS_POD)
+        return err_set(m->err, ERR_INVALID,
+                       "claims and templates do not name a node: use --pod with --node");
+    for (size_t i = 0; i < m->inv->nodes_len; i++) {
+        if (str_eq(m->inv->nodes[i].name, m->w->node))
+            return 0;
+        if (n++ < SHOWN)
+            sbuf_addf(&names, "%s%.*s", n > 1 ? ", " : "", STR_ARG(m->inv->nodes[i].name));
+    }
+    return err_set(m->err, ERR_NOT_FOUND, "there is no node %.*s; the nodes are %s%s",
+                   STR_ARG(m->w->node), names.n ? names.p : "none", n > SHOWN ? ", …" : "");
+}
+
+static void words_add_pod(const struct words_making *m, struct sbuf *out)
 {
     sbuf_addz(out, "---\n");
     words_add_head(m, "v1", "Pod", out);
+    words_add_node(m, out);
     sbuf_addf(out,
               "  restartPolicy: Never\n  containers:\n  - name: main\n    image: %.*s\n"
               "    command: [sleep, infinity]\n    resources:\n      claims:\n"
@@ -557,10 +351,10 @@ static void words_add_pod(const struct making *m, struct sbuf *out)
 int words_make(const struct inventory *inv, const struct words *w, struct sbuf *yaml,
                struct sbuf *notes, struct err *err)
 {
-    struct making m = {.inv = inv, .w = w, .notes = notes, .err = err};
+    struct words_making m = {.inv = inv, .w = w, .notes = notes, .err = err};
     cleanup_sbuf struct sbuf out = {0};
-    int r = 0;
-    m.chosen = arena_array(&m.arena, struct chosen_class, w->requests.n + 1);
+    int r = words_check_node(&m);
+    m.chosen = arena_array(&m.arena, struct words_choice, w->requests.n + 1);
     for (size_t i = 0; r == 0 && i < w->requests.n; i++) {
         r = choose_class(&m, i);
         name_request(&m, i);

@@ -105,6 +105,71 @@ static bool node_forget(struct cluster *c, struct sched_node *n)
     return true;
 }
 
+static const struct api_container_image_array *cluster_images_of(const struct typed_object *o)
+{
+    static const struct api_container_image_array none;
+    return o ? &((const struct api_node *)o->object.value)->status.images : &none;
+}
+
+static bool cluster_images_equal(const struct api_container_image_array *x,
+                                 const struct api_container_image_array *y)
+{
+    bool equal = x->n == y->n;
+    for (size_t i = 0; equal && i < x->n; i++) {
+        equal = x->p[i].size_bytes == y->p[i].size_bytes && x->p[i].names.n == y->p[i].names.n;
+        for (size_t k = 0; equal && k < x->p[i].names.n; k++)
+            equal = str_eq(x->p[i].names.p[k], y->p[i].names.p[k]);
+    }
+    return equal;
+}
+
+static void cluster_image_count(struct cluster *c, struct str name, int64_t bytes, bool add)
+{
+    struct image_use *use = map_get(&c->images, name);
+    if (!use && add) {
+        char *own = xstrndup(name.p, name.n);
+        use = map_put(&c->images, str_make(own, name.n));
+        *use = (struct image_use){.name = own, .bytes = bytes > 0 ? bytes : 0};
+    }
+    if (!use)
+        return;
+    use->nodes += add ? 1 : (size_t)-1;
+    if (use->nodes == 0) {
+        char *own = use->name;
+        (void)map_del(&c->images, name);
+        free(own);
+    }
+}
+
+// A node's images have changed: those it had are counted no more. Added before removed: the size of
+// an image stays while a node has it.
+static void cluster_images_changed(struct cluster *c, const struct typed_object *before,
+                                   const struct typed_object *after)
+{
+    const struct api_container_image_array *sets[] = {cluster_images_of(after),
+                                                      cluster_images_of(before)};
+    if (cluster_images_equal(sets[0], sets[1]))
+        return;
+    for (size_t s = 0; s < array_len(sets); s++)
+        for (size_t i = 0; i < sets[s]->n; i++)
+            for (size_t k = 0; k < sets[s]->p[i].names.n; k++)
+                cluster_image_count(c, sets[s]->p[i].names.p[k], sets[s]->p[i].size_bytes, s == 0);
+}
+
+const struct image_use *cluster_image(const struct cluster *c, struct str image)
+{
+    return map_get(&c->images, image);
+}
+
+bool cluster_node_has_image(const struct sched_node *n, struct str image)
+{
+    const struct api_container_image_array *all = cluster_images_of(n->object);
+    for (size_t i = 0; i < all->n; i++)
+        if (str_listed(all->p[i].names.p, all->p[i].names.n, image))
+            return true;
+    return false;
+}
+
 struct sched_node *cluster_node_set(struct cluster *c, struct str name,
                                     const struct typed_object *object)
 {
@@ -114,6 +179,7 @@ struct sched_node *cluster_node_set(struct cluster *c, struct str name,
     const struct typed_object *old = n->object;
     n->object = object ? typed_object_ref(object) : NULL;
     n->api = object ? object->object.value : NULL;
+    cluster_images_changed(c, old, object);
     cluster_node_changed(c, n);
     vec_clear(&n->allocatable);
     const struct api_quantity_map *offers = n->api ? &n->api->status.allocatable : NULL;
@@ -153,7 +219,7 @@ int cluster_port_cmp(const void *a, const void *b)
     return order ? order : str_cmp(x->ip, y->ip);
 }
 
-static void pod_ports(struct sched_pod *p)
+void cluster_ports_of_pod(struct sched_pod *p)
 {
     struct port_vec VEC(struct pod_port) ports = {0};
     const struct api_container_array *lists[] = {&p->api->spec.containers,
@@ -208,7 +274,7 @@ bool cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct typed_
     size_t needs_len = p->needs_len;
     p->needs = NULL;
     needs_of_pod(c, p, NULL);
-    pod_ports(p);
+    cluster_ports_of_pod(p);
     bool less = cluster_pod_shrank(p, needs, needs_len);
     free(needs);
     if (at)
@@ -460,6 +526,9 @@ void cluster_done(struct cluster *c)
         namespace_free(*map_value(&c->namespaces, i));
     vec_foreach(&c->res_names, r)
         cluster_free_str(r);
+    map_foreach(&c->images, i)
+        free(map_value(&c->images, i)->name);
+    map_done(&c->images);
     map_done(&c->pods);
     map_done(&c->nodes);
     map_done(&c->namespaces);

@@ -116,7 +116,11 @@ struct sched_pod {
     size_t needs_len;
     struct pod_port *ports; // sorted
     size_t ports_len;
-    int64_t nonzero[2];      // cpu, memory for scoring: containers that ask for none count a little
+    struct { // cpu, memory for scoring: containers that ask for none count a little
+        int64_t nonzero[2];
+        // Without pod-level resources: as kube-scheduler scores the pod that is to be placed.
+        int64_t nonzero_own[2];
+    };
     struct sched_node *node; // where it counts, NULL: nowhere
     bool assumed;            // the node is ours, the API does not say so yet
     bool strange;            // it asks for a resource that had no number
@@ -178,6 +182,13 @@ struct sched_namespace {
     struct list pods;                  // on nodes
 };
 
+// An image that nodes report: how many have it, and its size as the first of them had it.
+struct image_use {
+    char *name;
+    size_t nodes;
+    int64_t bytes;
+};
+
 struct cluster {
     struct res_map MAP(uint32_t) res_numbers;
     struct res_names VEC(struct str) res_names; // owned
@@ -187,7 +198,8 @@ struct cluster {
     struct index_numbers changed; // nodes, since somebody looked; more than there are nodes: any
     struct pod_map MAP(struct sched_pod *) pods;
     struct ns_map MAP(struct sched_namespace *) namespaces;
-    struct list affine;   // pods on nodes with affinity terms of their own
+    struct image_map MAP(struct image_use) images; // by name
+    struct list affine;                            // pods on nodes with affinity terms of their own
     size_t nominated_len; // pods without a node that are to get one when others have gone
     struct priority_vec VEC(struct priority_count) priorities;
     size_t nodes_known; // with an object
@@ -249,8 +261,15 @@ bool cluster_has_lower(const struct cluster *c, int32_t priority);
 struct sched_namespace *cluster_namespace(struct cluster *c, struct str name);
 void cluster_namespace_set(struct cluster *c, struct str name, const struct typed_object *object);
 
+// cluster_image: NULL when no node has it. cluster_node_has_image: the node reports it.
+const struct image_use *cluster_image(const struct cluster *c, struct str image);
+bool cluster_node_has_image(const struct sched_node *n, struct str image);
+
 // cluster_check recomputes all sums and adds a line for each difference.
 bool cluster_check(const struct cluster *c, struct sbuf *problems);
+
+// cluster_ports_of_pod reads the host ports of a pod.
+void cluster_ports_of_pod(struct sched_pod *p);
 
 // needs_of_pod adds up what a pod asks of a node, as Kubernetes does: containers, the most of init
 // containers with the sidecars before them, pod-level resources, overhead, and what its devices

@@ -743,6 +743,7 @@ void sched_start(struct sched *s)
     for (size_t w = 0; w < WATCHES; w++)
         if (s->watch.informers[w])
             informer_start(s->watch.informers[w]);
+    owners_watch(s);
     preempt_start(s);
 }
 
@@ -755,6 +756,7 @@ static void sched_stop_all(struct sched *s)
         if (s->watch.informers[w])
             informer_free(s->watch.informers[w]);
     bind_drop_all(s);
+    owners_done(s);
     preempt_done(s);
     volumes_done(s);
     list_foreach(&s->writes.calls, node) {

@@ -10,11 +10,13 @@
 #include "client/events.h"
 #include "client/informer.h"
 #include "sched/core/cluster.h"
+#include "sched/core/config.h"
 #include "sched/core/meter.h"
 #include "sched/core/queue.h"
 #include "sched/dra/claims.h"
 #include "sched/dra/devices.h"
 #include "sched/explain/refusal.h"
+#include "sched/filter/owners.h"
 #include "sched/gang/groups.h"
 #include "sched/preempt/preempt.h"
 #include "sched/sched.h"
@@ -59,18 +61,6 @@ struct beside {
     int64_t seen_ns;    // when there was one last
     int64_t holding_ns; // since when we wait for them; 0: we do not
     bool seen;
-};
-
-struct sched_config {
-    struct features features;
-    struct alloc_features alloc_features;
-    enum alloc_policy policy;
-    enum sched_preemption preemption;
-    int64_t binding_timeout_ns;
-    size_t feasible_max;
-    struct name_vec VEC(struct str) names; // owned
-    bool groups_on;                        // PodGroups are watched
-    bool group_claims;                     // claims may be a PodGroup's
 };
 
 struct sched_watch {
@@ -130,13 +120,17 @@ struct sched {
     struct client *client;
     struct exec *exec;
     struct sched_config config;
-    bool started, standby; // standby: another replica acts
+    struct {
+        bool started;
+        bool standby; // another replica acts
+    };
     struct sched_watch watch;
     struct cluster cluster;
     struct index *devices;
     struct claims claims;
     struct groups groups;
     struct volumes volumes;
+    struct owners owners;
     struct ext_map extended; // keys owned
     struct beside beside;
     struct queue queue;

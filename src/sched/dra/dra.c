@@ -199,14 +199,38 @@ static void begin_special(struct attempt *a)
     }
 }
 
+static void dra_write_questions(const struct api_resource_claim *const *claims, size_t n,
+                                struct sbuf *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        api_proto_write(&api_device_claim_type, &claims[i]->spec.devices, out);
+        sbuf_addc(out, '\0');
+    }
+}
+
+size_t dra_claims_of(struct sched *s, const struct api_pod *pod, struct arena *arena,
+                     const struct api_resource_claim *const **ret, uint64_t *ret_hash)
+{
+    cleanup_sbuf struct sbuf bytes = {0}, unused = {0};
+    size_t n = 0;
+    const struct api_resource_claim **claims =
+        arena_array(arena, const struct api_resource_claim *, pod->spec.resource_claims.n + 1);
+    for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
+        struct sched_claim *k = NULL;
+        if (dra_resolve_claim(s, pod, &pod->spec.resource_claims.p[i], &k, &unused) > 0)
+            claims[n++] = k->latest->object.value;
+    }
+    dra_write_questions(claims, n, &bytes);
+    *ret_hash = hash_str(sbuf_str(&bytes));
+    *ret = claims;
+    return n;
+}
+
 // What open claims ask for, as a number.
 static void hash_questions(struct attempt *a)
 {
     cleanup_sbuf struct sbuf bytes = {0};
-    for (size_t i = 0; i < a->open_len; i++) {
-        api_proto_write(&api_device_claim_type, &a->open[i]->spec.devices, &bytes);
-        sbuf_addc(&bytes, '\0');
-    }
+    dra_write_questions(a->open, a->open_len, &bytes);
     if (a->special.want)
         for (size_t i = 0; i < a->pod->needs_len; i++)
             sbuf_addf(&bytes, "%u=%lld,", a->pod->needs[i].res, (long long)a->pod->needs[i].amount);
@@ -502,16 +526,26 @@ static int64_t dra_request_rank(const struct api_resource_claim *claim, struct s
     return 0;
 }
 
+// One alternative counts once, however many devices it has.
+static int64_t dra_sum_ranks(const struct api_resource_claim *claim,
+                             const struct api_device_request_allocation_result_array *rs)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < rs->n; i++)
+        if (i == 0 || !str_eq(rs->p[i].request, rs->p[i - 1].request))
+            sum += dra_request_rank(claim, rs->p[i].request);
+    return sum;
+}
+
 int64_t dra_rank(const struct attempt *a)
 {
     int64_t sum = 0;
-    for (size_t c = 0; c < a->last.answer.results_len; c++) {
-        const struct api_device_request_allocation_result_array *rs =
-            &a->last.answer.results[c].devices.results;
-        // One alternative counts once, however many devices it has.
-        for (size_t i = 0; i < rs->n; i++)
-            if (i == 0 || !str_eq(rs->p[i].request, rs->p[i - 1].request))
-                sum += dra_request_rank(a->open[c], rs->p[i].request);
+    for (size_t c = 0; c < a->last.answer.results_len; c++)
+        sum += dra_sum_ranks(a->open[c], &a->last.answer.results[c].devices.results);
+    for (size_t i = 0; i < a->wants_len; i++) {
+        const struct want *w = &a->wants[i];
+        if (w->allocated && w->allocation)
+            sum += dra_sum_ranks(w->claim, &w->allocation->devices.results);
     }
     return sum;
 }

@@ -16,6 +16,11 @@ bool dra_gate(struct sched *s, const struct api_pod *pod, struct sbuf *why);
 // text in a->text.
 enum dra_begin dra_begin(struct attempt *a);
 
+// dra_claims_of gives the claims of a pod, in arena, and what they ask for as a number. Claims that
+// are missing or not the pod's own are left out.
+size_t dra_claims_of(struct sched *s, const struct api_pod *pod, struct arena *arena,
+                     const struct api_resource_claim *const **ret, uint64_t *ret_hash);
+
 // dra_filter asks one node. WHY_NONE: it will do (and a->answer has the allocation, if any was
 // needed); else WHY_DEVICES or WHY_RESOURCES, with the reason added to why unless that is NULL. May
 // set a->failed.

@@ -14,6 +14,7 @@
 #include "base/nearest.h"
 #include "sched/bind/bind_int.h"
 #include "sched/dra/dra_int.h"
+#include "sched/explain/cure.h"
 
 #include "base/banned.h"
 
@@ -39,6 +40,18 @@ void advice_add(struct advice *t, const char *fmt, ...)
     vec_push_arena(&t->arena, &t->lines, arena_str(&t->arena, str_z(line)));
 }
 
+void advice_first(struct advice *t, const char *fmt, ...)
+{
+    char line[LINE_MAX_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(line, sizeof(line), fmt, args); // a longer one is cut
+    va_end(args);
+    if (n < 0 || str_listed(t->urgent.p, t->urgent.n, str_z(line)))
+        return;
+    vec_push_arena(&t->arena, &t->urgent, arena_str(&t->arena, str_z(line)));
+}
+
 void advice_note(struct advice *t, const char *fmt, ...)
 {
     char line[LINE_MAX_BYTES];
@@ -56,6 +69,12 @@ void advice_write(const struct advice *t, struct json_writer *w)
     json_write_array_begin(w);
     for (size_t i = 0; i < t->lines.n; i++)
         json_write_str(w, t->lines.p[i]);
+    json_write_array_end(w);
+    if (!t->urgent.n)
+        return;
+    json_write_array_in(w, "urgentAdvice");
+    for (size_t i = 0; i < t->urgent.n; i++)
+        json_write_str(w, t->urgent.p[i]);
     json_write_array_end(w);
 }
 
@@ -85,7 +104,8 @@ void advice_missing(struct advice *t, const struct informer *all, const char *ki
     struct name_search f = {.nearest = {.word = name}, .namespace = namespace};
     if (all)
         informer_foreach(all, show_name, &f);
-    if (f.nearest.best.n)
+    bool of_pod = strcmp(kind, "ResourceClaim") == 0 || strcmp(kind, "ResourceClaimTemplate") == 0;
+    if (f.nearest.best.n && !of_pod) // those are remedies (cure_gate.c)
         advice_add(t, "did you mean %s %.*s?", kind, STR_ARG(f.nearest.best));
     advice_add(t, "create %s %.*s%s%.*s", kind, STR_ARG(name), namespace.n ? " in namespace " : "",
                STR_ARG(namespace));
@@ -100,12 +120,11 @@ void advice_missing(struct advice *t, const struct informer *all, const char *ki
 
 // --- Gates ---------------------------------------------------------------------------------------
 
-static void own_gates(struct advice *t, const struct api_pod *pod, struct sbuf *cause)
+static void own_gates(const struct api_pod *pod, struct sbuf *cause)
 {
     sbuf_addz(cause, "it has the scheduling gate");
     for (size_t i = 0; i < pod->spec.scheduling_gates.n; i++)
         sbuf_addf(cause, "%s%.*s", i ? ", " : " ", STR_ARG(pod->spec.scheduling_gates.p[i].name));
-    advice_add(t, "the controller that set the gate has to remove it from spec.schedulingGates");
 }
 
 void advice_group(struct advice *t, const struct sched_group *g, struct sbuf *cause)
@@ -154,7 +173,7 @@ static void missing_claims(struct advice *t, struct sched *s, const struct api_p
 void advice_gate(struct advice *t, struct sched *s, const struct sched_pod *p, struct sbuf *cause)
 {
     if (p->api->spec.scheduling_gates.n) {
-        own_gates(t, p->api, cause);
+        own_gates(p->api, cause);
         return;
     }
     if (p->group && p->group_gated)
@@ -189,120 +208,6 @@ void advice_pod(struct advice *t, const struct attempt *a)
 }
 
 // --- Nodes ---------------------------------------------------------------------------------------
-
-static void advice_add_selector(struct advice *t, const struct attempt *a,
-                                const struct sched_node *n)
-{
-    for (size_t i = 0; i < a->api->spec.node_selector.n; i++) {
-        const struct api_str_entry *want = &a->api->spec.node_selector.p[i];
-        const struct str *have = api_map_find(&n->api->metadata.labels, want->key);
-        if (have && str_eq(*have, want->value))
-            continue;
-        if (have)
-            advice_add(t, "select what a node has: %.*s=%.*s (%.*s)", STR_ARG(want->key),
-                       STR_ARG(*have), STR_ARG(n->name));
-        advice_add(t, "or label a node: kubectl label --overwrite node %.*s %.*s=%.*s",
-                   STR_ARG(n->name), STR_ARG(want->key), STR_ARG(want->value));
-        return;
-    }
-    advice_add(t, "change the pod's node affinity, or label a node so that it matches");
-}
-
-static void advice_add_taints(struct advice *t, const struct attempt *a, const struct sched_node *n)
-{
-    for (size_t i = 0; i < n->api->spec.taints.n; i++) {
-        const struct api_taint *x = &n->api->spec.taints.p[i];
-        if (taint_is_soft(x->effect) || taint_is_tolerated(&a->api->spec.tolerations, x))
-            continue;
-        advice_add(t, "give the pod a toleration for the taint %.*s%s%.*s:%.*s", STR_ARG(x->key),
-                   x->value.n ? "=" : "", STR_ARG(x->value), STR_ARG(x->effect));
-        advice_add(t, "or take it away: kubectl taint node %.*s %.*s:%.*s-", STR_ARG(n->name),
-                   STR_ARG(x->key), STR_ARG(x->effect));
-    }
-}
-
-// The amount that the pod could ask for, in the words of a manifest.
-static void add_room(struct advice *t, struct str resource, uint32_t res, int64_t room,
-                     struct str node)
-{
-    static const char *const units[] = {"", "Ki", "Mi", "Gi", "Ti"};
-    size_t unit = 0;
-    if (res == RES_CPU) {
-        advice_add(t, "ask for at most %lld%s cpu: so much is left on %.*s",
-                   (long long)(room % 1000 ? room : room / 1000), room % 1000 ? "m" : "",
-                   STR_ARG(node));
-        return;
-    }
-    while (res != RES_PODS && res < RES_FIXED && unit + 1 < array_len(units) && room % 1024 == 0 &&
-           room > 0) {
-        room /= 1024;
-        unit++;
-    }
-    if (res == RES_PODS)
-        advice_add(t, "end a pod on %.*s: it has as many as it may", STR_ARG(node));
-    else
-        advice_add(t, "ask for at most %lld%s %.*s: so much is left on %.*s", (long long)room,
-                   units[unit], STR_ARG(resource), STR_ARG(node));
-}
-
-static bool advice_is_offered(const struct attempt *a, uint32_t res)
-{
-    const struct cluster *c = &a->s->cluster;
-    for (size_t i = 0; i < c->order.n; i++)
-        if (c->order.p[i] && amount_at(&c->order.p[i]->allocatable, res) > 0)
-            return true;
-    return extended_class(a->s, c->res_names.p[res]) != NULL;
-}
-
-// No node offers the resource: the name of one that is offered may be meant.
-static void unknown_resource(struct advice *t, const struct attempt *a, struct str name)
-{
-    const struct cluster *c = &a->s->cluster;
-    struct nearest near = {.word = name};
-    for (uint32_t i = RES_FIXED; i < c->res_names.n; i++)
-        if (advice_is_offered(a, i))
-            nearest_try(&near, c->res_names.p[i]);
-    map_foreach(&a->s->extended, i)
-        nearest_try(&near, map_key(&a->s->extended, i));
-    if (near.best.n)
-        advice_add(t, "no node and no DeviceClass offers %.*s: did you mean %.*s?", STR_ARG(name),
-                   STR_ARG(near.best));
-    else
-        advice_add(
-            t,
-            "no node and no DeviceClass offers %.*s: install its driver, or name a class for "
-            "it with extendedResourceName",
-            STR_ARG(name));
-}
-
-static void advice_add_amounts(struct advice *t, const struct attempt *a)
-{
-    const struct cluster *c = &a->s->cluster;
-    for (size_t i = 0; i < a->pod->needs_len; i++) {
-        const struct pod_need *need = &a->pod->needs[i];
-        const struct sched_node *best = NULL;
-        int64_t most = 0;
-        for (size_t k = 0; k < c->order.n; k++) {
-            const struct sched_node *n = c->order.p[k];
-            int64_t room = n && n->api ? amount_at(&n->allocatable, need->res) -
-                                             amount_at(&n->requested, need->res)
-                                       : INT64_MIN;
-            if (!best || room > most) {
-                best = room == INT64_MIN ? best : n;
-                most = room;
-            }
-        }
-        if (!best || need->amount <= most)
-            continue;
-        if (need->res >= RES_FIXED && !advice_is_offered(a, need->res))
-            unknown_resource(t, a, c->res_names.p[need->res]);
-        else if (most > 0 || need->res == RES_PODS)
-            add_room(t, c->res_names.p[need->res], need->res, most, best->name);
-        else
-            advice_add(t, "wait until a pod gives back %.*s, or add a node",
-                       STR_ARG(c->res_names.p[need->res]));
-    }
-}
 
 static void claims_elsewhere(struct advice *t, const struct attempt *a)
 {
@@ -341,64 +246,15 @@ bool advice_crowded(struct advice *t, const struct attempt *a, struct sbuf *caus
 void advice_node(struct advice *t, struct attempt *a, const struct sched_node *n, enum why w)
 {
     t->fits += w == WHY_NONE;
-    if (w == WHY_NONE || (t->told & WHY_BIT(w)))
-        return;
-    t->told |= w == WHY_DEVICES ? 0 : WHY_BIT(w);
-    switch (w) {
-    case WHY_UNSCHEDULABLE:
-        advice_add(t, "let a node take pods again: kubectl uncordon %.*s", STR_ARG(n->name));
-        break;
-    case WHY_NODE_AFFINITY:
-        if (!a->nodes.only.n || a->wants_len == 0 || !a->wants[0].allocated)
-            advice_add_selector(t, a, n);
-        break;
-    case WHY_TAINT:
-        advice_add_taints(t, a, n);
-        break;
-    case WHY_PORTS:
-        advice_add(t, "take another host port, or end the pod that has it on %.*s",
-                   STR_ARG(n->name));
-        break;
-    case WHY_RESOURCES:
-        advice_add_amounts(t, a);
-        break;
-    case WHY_SPREAD:
-        advice_add(t, "raise maxSkew of the pod's topologySpreadConstraints, or let them be "
-                      "ScheduleAnyway");
-        break;
-    case WHY_POD_AFFINITY:
-        advice_add(t, "change the pod's affinity to other pods, or end those that it speaks of");
-        break;
-    case WHY_DEVICES:
+    if (w == WHY_DEVICES)
         claims_elsewhere(t, a);
-        break;
-    case WHY_VOLUMES:
-        advice_volume_node(t, a, n);
-        break;
-    case WHY_NODE_NAME:
-    case WHY_NONE:
-        break;
-    }
+    if (w != WHY_VOLUMES || (t->told & WHY_BIT(w)))
+        return;
+    t->told |= WHY_BIT(w);
+    advice_volume_node(t, a, n);
 }
 
 // --- Devices -------------------------------------------------------------------------------------
-
-struct rule_search {
-    struct advice *t;
-    struct str taint;
-};
-
-static void show_rule(void *arg, const struct typed_object *o)
-{
-    const struct rule_search *f = arg;
-    const struct api_device_taint_rule *rule = o->object.value;
-    const struct api_device_taint *x = &rule->spec.taint;
-    cleanup_sbuf struct sbuf taint = {0};
-    sbuf_addf(&taint, "%.*s%s%.*s:%.*s", STR_ARG(x->key), x->value.n ? "=" : "", STR_ARG(x->value),
-              STR_ARG(x->effect));
-    if (str_eq(sbuf_str(&taint), f->taint))
-        advice_add(f->t, "delete DeviceTaintRule %.*s, which taints them", STR_ARG(o->meta->name));
-}
 
 // class_of_request finds what a request, or an alternative of it, asks for; empty when it is not
 // among the attempt's.
@@ -429,27 +285,11 @@ static void advice_add_funnel(struct advice *t, const struct attempt *a,
 {
     for (size_t i = 0; i < f->reasons_len; i++) {
         const struct alloc_reason *r = &f->reasons[i];
-        struct rule_search rules = {t, r->what};
         if (r->row == ALLOC_ROW_SELECTOR_FAILED)
             advice_missing_key(t, a->s, class_of_request(a, f), r);
         if (r->row == ALLOC_ROW_SELECTOR && f->wanted > f->usable)
             advice_refusing_term(t, a->s, r);
-        if (r->row == ALLOC_ROW_TAINTED && a->s->watch.informers[WATCH_RULES])
-            informer_foreach(a->s->watch.informers[WATCH_RULES], show_rule, &rules);
     }
-}
-
-// Is no device at all of the class, on no node, and no pool left out? Then its driver does not
-// publish any.
-static bool class_empty(const struct alloc_group *g, size_t groups, size_t at)
-{
-    for (size_t i = 0; i < groups; i++) {
-        const struct alloc_explanation *e = &g[i].explanation;
-        if (g[i].view && (at >= e->funnels_len || e->pools.n ||
-                          e->funnels[at].class_refused < e->funnels[at].published))
-            return false;
-    }
-    return true;
 }
 
 // A claim that stands for extended resources cannot be changed; the limits that it is made of can.
@@ -469,25 +309,40 @@ static void advice_add_extended(struct advice *t, const struct alloc_group *g)
     }
 }
 
+// Devices of all requests are published, but nowhere together.
+static void advice_add_scattered(struct advice *t, const struct alloc_explanation *e)
+{
+    uint64_t all = e->funnels_len < CURE_CLASSES_MAX ? (UINT64_C(1) << e->funnels_len) - 1 : 0;
+    if (t->fits || !t->cures || t->cures->cut || t->cures->class_seen || e->funnels_len < 2 ||
+        !all || (t->cures->classes_seen & all) != all)
+        return;
+    advice_first(t, "no node has devices of all classes that the pod asks for: ask for them in "
+                    "several pods, or add a node that has them");
+}
+
 void advice_report(struct advice *t, const struct attempt *a, struct alloc_report *r)
 {
     size_t groups = 0;
     const struct alloc_group *g = alloc_report_finish(r, &groups);
+    bool stale_seen = false; // once is enough
     for (size_t i = 0; i < groups; i++) {
         const struct alloc_explanation *e = &g[i].explanation;
         if (!g[i].view)
             continue;
-        if (a->special.want)
+        if (a->special.want && t->cures && !t->cures->list.n)
             advice_add_extended(t, &g[i]);
-        if (e->pools.n)
-            advice_add(
-                t, "let the driver publish all slices of its pool: look at its pod and log (%.*s)",
-                STR_ARG(e->pools));
+        advice_add_scattered(t, e);
         for (size_t k = 0; k < e->funnels_len; k++) {
             advice_add_funnel(t, a, &e->funnels[k]);
-            if (e->funnels[k].wanted > e->funnels[k].usable)
-                advice_stale_slices(t, a->s);
-            if (!t->fits && class_empty(g, groups, k))
+            struct str class_name = class_of_request(a, &e->funnels[k]);
+            bool lacks = e->funnels[k].wanted > e->funnels[k].usable;
+            if (lacks && e->pools.n)
+                advice_pools(t, a->s, class_name, e->pools);
+            if (lacks && !stale_seen)
+                advice_stale_slices(t, a->s, class_name);
+            stale_seen |= lacks && e->funnels_len == 1;
+            if (!t->fits && t->cures && !t->cures->cut && k < CURE_CLASSES_MAX &&
+                !(t->cures->classes_seen >> k & 1) && !e->pools.n)
                 advice_add(t,
                            "no published device is of the class of request %.*s: is its driver "
                            "installed and running? (kubectl get resourceslices)",

@@ -9,9 +9,13 @@
 #include "codec/json_writer.h"
 #include "sched/core/sched_int.h"
 
+struct cures;
+
 struct advice {
+    const struct cures *cures; // remedies that were found; NULL: none were looked for
     struct arena arena;
     struct advice_lines VEC(struct str) lines; // in arena
+    struct advice_lines urgent;                // come before remedies
     uint32_t told;                             // bits of enum why: one node is enough for each
     size_t fits;                               // nodes that would do
     struct str
@@ -22,6 +26,9 @@ void advice_done(struct advice *t);
 
 // advice_add adds a line, unless it is there.
 void advice_add(struct advice *t, const char *fmt, ...) ERR_PRINTF(2, 3);
+
+// advice_first adds a line that comes before remedies: what is wrong is not the pod's.
+void advice_first(struct advice *t, const char *fmt, ...) ERR_PRINTF(2, 3);
 
 // advice_note adds what belongs to the cause; the first counts.
 void advice_note(struct advice *t, const char *fmt, ...) ERR_PRINTF(2, 3);
@@ -36,7 +43,8 @@ void advice_group(struct advice *t, const struct sched_group *g, struct sbuf *ca
 // advice_pod: the pod as a whole cannot be placed. Adds lines for device classes that do not exist.
 void advice_pod(struct advice *t, const struct attempt *a);
 
-// advice_node: a node refuses the pod for w.
+// advice_node: a node refuses the pod for w. Adds lines for storage and for claims that are
+// allocated elsewhere; other obstacles are the matter of remedies (cure.h).
 void advice_node(struct advice *t, struct attempt *a, const struct sched_node *n, enum why w);
 
 // advice_crowded: a claim of the pod has as many users as it may. Adds the cause and lines, if so.
@@ -53,9 +61,10 @@ void advice_missing_key(struct advice *t, const struct sched *s, struct str clas
                         const struct alloc_reason *why);
 void advice_refusing_term(struct advice *t, const struct sched *s, const struct alloc_reason *why);
 
-// advice_stale_slices adds a line for slices that do not count since their pool has a newer
-// generation.
-void advice_stale_slices(struct advice *t, const struct sched *s);
+// advice_stale_slices adds lines for slices that do not count since their pool has a newer
+// generation, advice_pools for pools that do not; of drivers that a class speaks of.
+void advice_stale_slices(struct advice *t, const struct sched *s, struct str class_name);
+void advice_pools(struct advice *t, const struct sched *s, struct str class_name, struct str pools);
 
 // advice_binding: a node is chosen, but devices have to be made ready. Adds the cause, if that is
 // what it waits for.

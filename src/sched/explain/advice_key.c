@@ -5,17 +5,12 @@
 #include "base/nearest.h"
 #include "codec/quantity.h"
 #include "sched/explain/advice.h"
+#include "sched/explain/device_words.h"
 
 #include "base/banned.h"
 
-// device.attributes["DOMAIN"].KEY or device.capacity["DOMAIN"].KEY
-struct reference {
-    struct str domain, key;
-    bool capacity;
-};
-
 struct key_search {
-    struct reference wanted;
+    struct device_reference wanted;
     struct nearest domain; // of any device
     struct nearest name;   // in the wanted domain, of the same sort
     struct str driver;     // of a device that has it
@@ -23,53 +18,12 @@ struct key_search {
     struct str class_name; // of the request
 };
 
-static bool advice_key_is_word(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-// Takes what stands between quotes and brackets; the rest is what follows them.
-static bool cut_quoted(struct str s, struct str *ret, struct str *rest)
-{
-    if (s.n < 4 || s.p[0] != '[' || (s.p[1] != '"' && s.p[1] != '\''))
-        return false;
-    ptrdiff_t end = str_find_char(str_from(s, 2), s.p[1]);
-    if (end < 0 || (size_t)end + 3 >= s.n || s.p[end + 3] != ']')
-        return false;
-    *ret = str_upto(str_from(s, 2), (size_t)end);
-    *rest = str_from(s, (size_t)end + 4);
-    return true;
-}
-
-static bool cut_key(struct str s, struct str *ret)
-{
-    struct str rest;
-    size_t n = 1;
-    if (cut_quoted(s, ret, &rest))
-        return true;
-    if (s.n < 2 || s.p[0] != '.')
-        return false;
-    while (n < s.n && advice_key_is_word(s.p[n]))
-        n++;
-    *ret = str_upto(str_from(s, 1), n - 1);
-    return n > 1;
-}
-
 // Finds where a term refers to a key, to any when that is empty.
-static bool find_reference(struct str term, struct str key, struct reference *ret)
+static bool find_reference(struct str term, struct str key, struct device_reference *ret)
 {
-    static const struct str sorts[] = {STR_INIT(".attributes"), STR_INIT(".capacity")};
-    for (size_t i = 0; i < term.n; i++)
-        for (size_t k = 0; k < array_len(sorts); k++) {
-            struct reference r = {.capacity = k == 1};
-            struct str rest;
-            if (str_starts(str_from(term, i), sorts[k]) &&
-                cut_quoted(str_from(term, i + sorts[k].n), &r.domain, &rest) &&
-                cut_key(rest, &r.key) && (!key.n || str_eq(r.key, key))) {
-                *ret = r;
-                return true;
-            }
-        }
+    for (size_t from = 0; device_reference_find(term, from, ret); from = ret->end)
+        if (!key.n || str_eq(ret->key, key))
+            return true;
     return false;
 }
 
@@ -134,7 +88,7 @@ static void advice_key_write_class(struct advice *t, const struct sched *s,
                                    const struct key_search *f)
 {
     struct class_search c = {.driver = f->driver};
-    const struct reference *r = &f->wanted;
+    const struct device_reference *r = &f->wanted;
     if (s->watch.informers[WATCH_CLASSES])
         informer_foreach(s->watch.informers[WATCH_CLASSES], show_class, &c);
     if (f->class_name.n && !str_eq(c.name, f->class_name)) {
@@ -154,7 +108,7 @@ static void advice_key_write_class(struct advice *t, const struct sched *s,
 static void advice_key_write_matches(struct advice *t, const struct sched *s,
                                      const struct key_search *f)
 {
-    const struct reference *r = &f->wanted;
+    const struct device_reference *r = &f->wanted;
     const char *sort = r->capacity ? "capacity" : "attribute";
     if (f->other_sort && !f->driver.n)
         advice_add(t, "%.*s is %s: write device.%s[\"%.*s\"].%.*s", STR_ARG(r->key),
@@ -199,7 +153,7 @@ void advice_missing_key(struct advice *t, const struct sched *s, struct str clas
 
 // What published devices have under a key.
 struct value_search {
-    struct reference wanted;
+    struct device_reference wanted;
     struct str term;
     struct arena arena;
     struct str values[VALUES_SHOWN]; // of an attribute, in arena
@@ -235,7 +189,8 @@ static void advice_key_show_value(struct value_search *f, const struct api_devic
         f->more = true;
 }
 
-static bool advice_key_is_wanted(const struct reference *r, struct str driver, struct str qualified)
+static bool advice_key_is_wanted(const struct device_reference *r, struct str driver,
+                                 struct str qualified)
 {
     struct str domain, name;
     if (!str_cut(qualified, '/', &domain, &name)) {
@@ -306,47 +261,78 @@ void advice_refusing_term(struct advice *t, const struct sched *s, const struct 
 
 // --- Old generations -----------------------------------------------------------------------------
 
+// The newest generation of each pool, by DRIVER/POOL.
+struct pool_generations MAP(int64_t);
+
 struct stale_search {
     struct advice *t;
-    const struct sched *s;
-    const struct api_resource_slice *slice; // the one that is looked at
-    int64_t newest;
+    struct pool_generations newest;
+    const struct api_device_class *of; // slices of drivers that it does not speak of do not matter
 };
 
-static void show_newer(void *arg, const struct typed_object *o)
+static void stale_add_key(struct sbuf *out, const struct api_resource_slice *s)
+{
+    sbuf_addf(out, "%.*s/%.*s", STR_ARG(s->spec.driver), STR_ARG(s->spec.pool.name));
+}
+
+static void stale_note_newest(void *arg, const struct typed_object *o)
 {
     struct stale_search *f = arg;
-    const struct api_resource_slice *other = o->object.value;
-    if (str_eq(other->spec.driver, f->slice->spec.driver) &&
-        str_eq(other->spec.pool.name, f->slice->spec.pool.name) &&
-        other->spec.pool.generation > f->newest)
-        f->newest = other->spec.pool.generation;
+    const struct api_resource_slice *slice = o->object.value;
+    cleanup_sbuf struct sbuf key = {0};
+    stale_add_key(&key, slice);
+    int64_t *newest = map_get(&f->newest, sbuf_str(&key));
+    if (!newest)
+        *map_put(&f->newest, arena_str(&f->t->arena, sbuf_str(&key))) = slice->spec.pool.generation;
+    else if (slice->spec.pool.generation > *newest)
+        *newest = slice->spec.pool.generation;
 }
 
 static void show_stale(void *arg, const struct typed_object *o)
 {
     struct stale_search *f = arg;
-    f->slice = o->object.value;
-    f->newest = f->slice->spec.pool.generation;
-    if (f->t->note.n)
-        return;
-    informer_foreach(f->s->watch.informers[WATCH_SLICES], show_newer, f);
-    if (f->newest == f->slice->spec.pool.generation)
+    const struct api_resource_slice *slice = o->object.value;
+    cleanup_sbuf struct sbuf key = {0};
+    stale_add_key(&key, slice);
+    const int64_t *newest = map_get(&f->newest, sbuf_str(&key));
+    if (f->t->note.n || !newest || *newest == slice->spec.pool.generation ||
+        (f->of && !device_words_mention(f->of, slice->spec.driver)))
         return;
     advice_note(f->t, "slice %.*s does not count: it is of generation %lld, its pool is at %lld",
-                STR_ARG(o->meta->name), (long long)f->slice->spec.pool.generation,
-                (long long)f->newest);
-    advice_add(f->t,
-               "delete what is left of the old generation, if driver %.*s does not: kubectl delete "
-               "resourceslice %.*s",
-               STR_ARG(f->slice->spec.driver), STR_ARG(o->meta->name));
-    advice_add(f->t, "and let the driver publish all devices of pool %.*s again: see its log",
-               STR_ARG(f->slice->spec.pool.name));
+                STR_ARG(o->meta->name), (long long)slice->spec.pool.generation, (long long)*newest);
+    advice_first(
+        f->t,
+        "delete what is left of the old generation, if driver %.*s does not: kubectl delete "
+        "resourceslice %.*s",
+        STR_ARG(slice->spec.driver), STR_ARG(o->meta->name));
+    advice_first(f->t, "and let the driver publish all devices of pool %.*s again: see its log",
+                 STR_ARG(slice->spec.pool.name));
 }
 
-void advice_stale_slices(struct advice *t, const struct sched *s)
+static const struct api_device_class *stale_find_class(const struct sched *s, struct str name)
 {
-    struct stale_search f = {.t = t, .s = s};
-    if (s->watch.informers[WATCH_SLICES])
-        informer_foreach(s->watch.informers[WATCH_SLICES], show_stale, &f);
+    const struct informer *all = s->watch.informers[WATCH_CLASSES];
+    const struct typed_object *o = all ? informer_get(all, STR(""), name) : NULL;
+    return o ? o->object.value : NULL;
+}
+
+void advice_stale_slices(struct advice *t, const struct sched *s, struct str class_name)
+{
+    struct stale_search f = {.t = t, .of = stale_find_class(s, class_name)};
+    if (!s->watch.informers[WATCH_SLICES] || t->note.n)
+        return;
+    informer_foreach(s->watch.informers[WATCH_SLICES], stale_note_newest, &f);
+    informer_foreach(s->watch.informers[WATCH_SLICES], show_stale, &f);
+    map_done(&f.newest);
+}
+
+// --- Pools ---------------------------------------------------------------------------------------
+
+void advice_pools(struct advice *t, const struct sched *s, struct str class_name, struct str pools)
+{
+    const struct api_device_class *c = stale_find_class(s, class_name);
+    if (c && !device_words_mentioned_in(c, pools))
+        return;
+    advice_first(t, "let the driver publish all slices of its pool: look at its pod and log (%.*s)",
+                 STR_ARG(pools));
 }

@@ -10,6 +10,8 @@
 
 #include "base/banned.h"
 
+#define REMEDIES_TOLD 5 // in words; all of them are in the JSON
+
 const char *explain_state(const struct sched_pod *p)
 {
     switch (p->state) {
@@ -83,6 +85,7 @@ static void write_whys(struct json_writer *w, const struct sched_pod *p)
 void explain_verdict_done(struct told *t)
 {
     advice_done(&t->advice);
+    cures_done(&t->cures);
     sbuf_done(&t->cause);
     sbuf_done(&t->now);
     sbuf_done(&t->text);
@@ -91,8 +94,13 @@ void explain_verdict_done(struct told *t)
 void explain_attempt(struct attempt *a, enum dra_begin begun, struct told *t)
 {
     a->tips = &t->advice;
+    t->advice.cures = &t->cures;
     if (begun == DRA_OK)
         report_write_whole(a, &t->now, &t->cause, &t->text);
+    cures_text(&t->cures, REMEDIES_TOLD, &t->text);
+    if (t->cures.core.n && !t->advice.fits && str_contains(sbuf_str(&t->cause), STR("together")))
+        sbuf_addf(&t->cause, " (%.*s conflict: without one of them the rest fits)",
+                  STR_ARG(t->cures.core));
     if (t->advice.note.n && !t->advice.fits)
         sbuf_addf(&t->cause, " (%.*s)", STR_ARG(t->advice.note));
     if (a->failed || begun != DRA_OK) { // no node is to blame
@@ -127,6 +135,7 @@ static void would_fit(struct sched *s, const struct sched_pod *p, struct told *t
 static void explain_ask_nodes(struct sched *s, struct sched_pod *p, struct told *t)
 {
     struct attempt a;
+    cures_find(s, p, &t->cures);
     enum dra_begin r = cycle_begin(s, p, &a);
     if (r == DRA_OK && advice_crowded(&t->advice, &a, &t->cause)) {
         cycle_end(&a);
@@ -145,8 +154,7 @@ static void other_scheduler(const struct sched *s, const struct sched_pod *p, st
         return;
     sbuf_addf(&t->cause, "it is for schedulerName %.*s, which is none of ours",
               STR_ARG(p->api->spec.scheduler_name));
-    advice_add(&t->advice, "start that scheduler, or let spec.schedulerName be %.*s",
-               STR_ARG(s->config.names.p[0]));
+    cures_of_scheduler(s, p, &t->cures);
 }
 
 static void explain_inspect_pod(struct sched *s, struct sched_pod *p, struct told *t)
@@ -154,6 +162,7 @@ static void explain_inspect_pod(struct sched *s, struct sched_pod *p, struct tol
     switch (p->state) {
     case POD_GATED:
         advice_gate(&t->advice, s, p, &t->cause);
+        cures_of_gate(s, p, &t->cures);
         if (!t->cause.n)
             explain_ask_nodes(s, p, t);
         break;
@@ -187,6 +196,7 @@ void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out, struct 
     if (p->node)
         explain_field(&w, "node", p->node->name);
     explain_field(&w, "cause", sbuf_str(&told.cause));
+    cures_write(&told.cures, &w);
     advice_write(&told.advice, &w);
     if (p->report.gate)
         explain_field(&w, "gate", str_z(p->report.gate));

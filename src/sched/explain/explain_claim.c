@@ -104,6 +104,7 @@ static void explain_claim_ask_unowned(struct sched *s, const struct api_resource
     struct pod_need need = {.res = RES_PODS, .amount = 1};
     struct sched_pod pod = {.key = STR(""), .api = &api, .needs = &need, .needs_len = 1};
     struct attempt a;
+    cures_find(s, &pod, &t->cures);
     enum dra_begin r = cycle_begin(s, &pod, &a);
     explain_attempt(&a, r, t);
     if (a.failed)
@@ -126,6 +127,7 @@ static void write_unused(struct sched *s, const struct api_resource_claim *claim
         sbuf_addf(&cause, "no pod uses it, and one that did would wait: %.*s",
                   STR_ARG(sbuf_str(&t.cause)));
     explain_field(w, "cause", sbuf_str(&cause));
+    cures_write(&t.cures, w);
     advice_write(&t.advice, w);
     json_write_key(w, STR("nodesThatFit"));
     json_write_u64(w, t.advice.fits);

@@ -53,6 +53,8 @@ static void member_seen(void *arg, struct attempt *a, enum dra_begin begun,
     if (!n) {
         struct told other = {0};
         struct told *t = look->first ? &other : look->told;
+        if (!look->first)
+            cures_find(a->s, a->pod, &t->cures);
         explain_attempt(a, begun, t);
         sbuf_add(&m.cause, sbuf_str(&t->cause));
         look->first = look->first ? look->first : a->pod;
@@ -181,6 +183,8 @@ void explain_group(struct sched *s, struct sched_group *g, struct sbuf *out)
     explain_group_write(s, g, &look);
     explain_group_begin(&w, g);
     explain_field(&w, "cause", sbuf_str(&t.cause));
+    if (t.cause.n)
+        cures_write(&t.cures, &w);
     advice_write(&t.advice, &w);
     json_write_key(&w, STR("members"));
     json_write_array_begin(&w);

@@ -7,11 +7,13 @@
 
 #include "codec/json_writer.h"
 #include "sched/explain/advice.h"
+#include "sched/explain/cure.h"
 #include "sched/explain/report.h"
 
 // The explanation of a pod or group that waits.
 struct told {
     struct advice advice;
+    struct cures cures;
     struct sbuf cause;
     struct sbuf now;  // the whole, as JSON; empty: there is none
     struct sbuf text; // the same in words

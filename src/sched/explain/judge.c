@@ -10,6 +10,7 @@
 #include "sched/dra/dra_int.h"
 #include "sched/explain/judge_int.h"
 #include "sched/filter/filter_int.h"
+#include "sched/filter/score_int.h"
 
 #include "base/banned.h"
 
@@ -139,6 +140,8 @@ static void judge_one_node(struct attempt *a, struct judged_node *j)
         refusal_add(a, &j->refusals, (struct refusal){.code = REFUSED_BY_NAME});
     else if (filter_node(a, j->node, &j->refusals) == WHY_NONE)
         (void)dra_filter(a, j->node, &j->refusals);
+    if (!j->refusals.n)
+        j->rank = dra_rank(a);
 }
 
 static struct judged_node *judge_list_nodes(struct attempt *a, size_t *ret_len)
@@ -177,6 +180,80 @@ static void judge_write_nodes(struct json_writer *w, const struct judged_node *a
         json_write_array_end(w);
     }
     json_write_object_end(w);
+}
+
+// --- Scores --------------------------------------------------------------------------------------
+
+// What each plugin gives each of the nodes that will do; a plugin that skips has no row.
+struct judged_scores {
+    struct sched_node **nodes;
+    int64_t *ranks, *totals;
+    int64_t *by_plugin[SCORE_PLUGINS]; // NULL: it skips
+    size_t n;
+};
+
+static struct judged_scores judge_score_nodes(struct attempt *a, const struct judged_node *all,
+                                              size_t n)
+{
+    struct judged_scores s = {.nodes = arena_array(a->arena, struct sched_node *, n),
+                              .ranks = arena_array(a->arena, int64_t, n),
+                              .totals = arena_array(a->arena, int64_t, n)};
+    for (size_t i = 0; i < n; i++)
+        if (!all[i].refusals.n) {
+            s.nodes[s.n] = all[i].node;
+            s.ranks[s.n++] = all[i].rank;
+        }
+    const struct score_question q = {.a = a, .nodes = s.nodes, .ranks = s.ranks, .n = s.n};
+    for (enum score_plugin_id id = 0; id < SCORE_PLUGINS; id++) {
+        int64_t *v = arena_array(a->arena, int64_t, s.n);
+        if (!score_by_plugin(&q, id, v))
+            continue;
+        s.by_plugin[id] = v;
+        for (size_t i = 0; i < s.n; i++)
+            s.totals[i] += v[i];
+    }
+    return s;
+}
+
+static void judge_write_node_scores(struct json_writer *w, const struct judged_scores *s, size_t i)
+{
+    json_write_key(w, s->nodes[i]->name);
+    json_write_object_begin(w);
+    for (enum score_plugin_id id = 0; id < SCORE_PLUGINS; id++)
+        if (s->by_plugin[id])
+            json_write_number(w, score_plugins[id].name, s->by_plugin[id][i]);
+    json_write_number(w, "total", s->totals[i]);
+    json_write_object_end(w);
+}
+
+static void judge_write_top(struct json_writer *w, const struct judged_scores *s)
+{
+    int64_t most = INT64_MIN;
+    size_t first = s->n;
+    for (size_t i = 0; i < s->n; i++)
+        most = s->totals[i] > most ? s->totals[i] : most;
+    json_write_array_in(w, "top");
+    for (size_t i = 0; i < s->n; i++)
+        if (s->totals[i] == most) {
+            first = first == s->n ? i : first;
+            json_write_str(w, s->nodes[i]->name);
+        }
+    json_write_array_end(w);
+    if (first < s->n)
+        json_write_text(w, "chosen", s->nodes[first]->name);
+}
+
+static void judge_write_scores(struct attempt *a, struct json_writer *w,
+                               const struct judged_node *all, size_t n)
+{
+    struct judged_scores s = judge_score_nodes(a, all, n);
+    if (!s.n)
+        return;
+    json_write_object_in(w, "scores");
+    for (size_t i = 0; i < s.n; i++)
+        judge_write_node_scores(w, &s, i);
+    json_write_object_end(w);
+    judge_write_top(w, &s);
 }
 
 // Every node has the reason for which the pod is refused as a whole.
@@ -224,6 +301,7 @@ static int judge_nodes(struct attempt *a, enum dra_begin begun, struct json_writ
     if (begun != DRA_OK || a->failed)
         return err_set(err, ERR_INTERNAL, "%.*s", STR_ARG(sbuf_str(&a->text)));
     judge_write_nodes(w, all, n);
+    judge_write_scores(a, w, all, n);
     judge_preempt(a, all, n, w);
     return 0;
 }

@@ -9,6 +9,7 @@
 
 struct judged_node {
     struct sched_node *node;
+    int64_t rank;             // of the alternatives that its devices are
     struct refusals refusals; // none: it will do
 };
 

@@ -9,6 +9,7 @@
 #include "sched/bind/fence.h"
 #include "sched/dra/dra_int.h"
 #include "sched/explain/advice.h"
+#include "sched/explain/cure.h"
 #include "sched/filter/filter_int.h"
 
 #include "base/banned.h"
@@ -24,8 +25,6 @@
 
 // Calls of the allocator's deadline that finding remedies may take: enough for a few, not for all.
 #define REMEDY_CALLS_LINE UINT64_C(40)
-#define REMEDY_CALLS_FULL UINT64_C(4000)
-#define REMEDIES_TOLD     5 // in words; all of them are in the JSON
 
 // --- The pod's condition -------------------------------------------------------------------------
 
@@ -228,12 +227,11 @@ static bool explain_devices(struct attempt *a, const struct sched_node *n,
     return true;
 }
 
-// Nodes that have too few devices were not asked before: one of each state is asked now. Advice is
-// of every node.
+// Nodes that have too few devices were not asked before: one of each state is asked now.
 static void report_remember_node(struct attempt *a, const struct sched_node *n, enum why w)
 {
     struct index *x = a->s->devices;
-    if (w == WHY_DEVICES && !a->tips && a->devices_hash && by_state(a) &&
+    if (w == WHY_DEVICES && a->devices_hash && by_state(a) &&
         a->last.answer.verdict == ALLOC_UNSATISFIABLE)
         index_rule_out(x, index_question(x, a->devices_hash, a->open, a->open_len), n->index);
 }
@@ -275,9 +273,15 @@ static struct alloc_report *report_make(struct attempt *a)
     struct refusals why = {0};
     struct index_explaining e = {
         .solver = a->s->solver, .report = r, .claims = a->open, .claims_len = a->open_len};
-    for (size_t i = 0; i < c->order.n; i++)
-        if (c->order.p[i] && c->order.p[i]->api && !a->s->cost.meter.refused)
-            explain_node(a, c->order.p[i], &e, &why);
+    struct str best = a->tips && a->tips->cures ? cures_node(a->tips->cures) : (struct str){0};
+    for (size_t i = 0; i < c->order.n; i++) {
+        struct sched_node *n = c->order.p[i];
+        if (!n || !n->api || a->s->cost.meter.refused)
+            continue;
+        explain_node(a, n, &e, &why);
+        if (best.n && str_eq(n->name, best))
+            alloc_report_prefer_last(r);
+    }
     map_done(&e.seen);
     size_t groups = 0;
     (void)alloc_report_finish(r, &groups);
@@ -340,25 +344,24 @@ void report_line(struct attempt *a, struct sbuf *out)
 
 void report_write_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause, struct sbuf *text)
 {
-    struct alloc_remedies remedies = {0};
     cleanup_sbuf struct sbuf line = {0};
     if (!a->s->cluster.nodes_known) {
         sbuf_addz(cause, NO_NODES);
         return;
     }
-    struct alloc_report *r = report_with(a, REMEDY_CALLS_FULL, &remedies);
+    const struct cures *cures = a->tips->cures;
+    struct alloc_report *r = report_make(a);
     advice_report(a->tips, a, r);
     alloc_report_summary(r, NULL, cause);
-    alloc_report_summary(r, &remedies, &line);
+    sbuf_add(&line, sbuf_str(cause));
+    cures_write_best(cures, &line);
     alloc_report_text(r, text);
-    if (remedies.possible)
-        alloc_remedies_text(&remedies, REMEDIES_TOLD, text);
     sbuf_addz(out, "{\"summary\":");
     sbuf_add_json_str(out, sbuf_str(&line), false);
     sbuf_addz(out, ",\"report\":");
     alloc_report_json(r, out);
     sbuf_addz(out, ",\"remedies\":");
-    alloc_remedies_json(&remedies, out);
+    cures_write_found(cures, out);
     sbuf_addc(out, '}');
     alloc_report_free(r);
     index_unpin(a->s->devices);

@@ -155,6 +155,28 @@ static enum why filter_rules(struct attempt *a, const struct sched_node *n, stru
     return r != WHY_NONE ? r : affinity_filter(a, n, why);
 }
 
+uint32_t filter_node_all(struct attempt *a, struct sched_node *n, struct refusals *why)
+{
+    uint32_t all = 0;
+    if (filter_is_unschedulable(a, n->api))
+        all |= WHY_BIT(WHY_UNSCHEDULABLE);
+    if (filter_untolerated_taint(a, n->api))
+        all |= WHY_BIT(WHY_TAINT);
+    if (!filter_selected(a->api, n->api))
+        all |= WHY_BIT(WHY_NODE_AFFINITY);
+    if (taken_port(a, n))
+        all |= WHY_BIT(WHY_PORTS);
+    if (!filter_fits(a, n, a->pod->needs, a->pod->needs_len, why))
+        all |= WHY_BIT(WHY_RESOURCES);
+    if (a->volume.n && volume_rules_filter(a, n, why) != WHY_NONE)
+        all |= WHY_BIT(WHY_VOLUMES);
+    if (spread_filter(a, n, why) != WHY_NONE)
+        all |= WHY_BIT(WHY_SPREAD);
+    if (affinity_filter(a, n, why) != WHY_NONE)
+        all |= WHY_BIT(WHY_POD_AFFINITY);
+    return all;
+}
+
 enum why filter_node(struct attempt *a, struct sched_node *n, struct refusals *why)
 {
     size_t nominated = list_empty(&n->nominated) ? 0 : overlay_add_nominated(a, n);

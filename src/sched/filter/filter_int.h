@@ -12,6 +12,9 @@
 // not give way to this one, and without them. With why, the reasons are added.
 enum why filter_node(struct attempt *a, struct sched_node *n, struct refusals *why);
 
+// filter_node_all is the bits of all that refuses, not only of the first.
+uint32_t filter_node_all(struct attempt *a, struct sched_node *n, struct refusals *why);
+
 // filter_fits checks amounts, those of needs instead of the pod's own, beside nominated pods.
 bool filter_fits(struct attempt *a, struct sched_node *n, const struct pod_need *needs,
                  size_t needs_len, struct refusals *why);
@@ -35,6 +38,7 @@ void spread_end(struct attempt *a);
 void spread_update(struct attempt *a, const struct sched_pod *p, const struct sched_node *n,
                    int by);
 enum why spread_filter(struct attempt *a, const struct sched_node *n, struct refusals *why);
+bool spread_is_soft(const struct attempt *a); // a constraint is a preference
 void spread_score(const struct attempt *a, struct sched_node *const *nodes, size_t n,
                   int64_t *ret); // normalized
 
@@ -54,7 +58,7 @@ void overlay_remove_last(struct attempt *a, struct sched_node *n, size_t pods);
 
 // score_best chooses among nodes that will do; ranks are those of dra_rank, one a node; worths are
 // steps of worth, the first node's being the best, or NULL.
-size_t score_best(const struct attempt *a, struct sched_node *const *nodes, const int64_t *ranks,
+size_t score_best(struct attempt *a, struct sched_node *const *nodes, const int64_t *ranks,
                   const int64_t *worths, size_t n);
 
 // score_settled: a node cannot be beaten by one that is worth no more: nothing else than

@@ -201,12 +201,15 @@ static void add_node_allocatable(struct cluster *c,
     }
 }
 
+enum needs_what { NEEDS_REAL, NEEDS_NONZERO, NEEDS_NONZERO_OWN };
+
 static void needs_sum_up(struct cluster *c, const struct api_pod *pod,
                          const struct api_node_allocatable_resource_claim_status_array *devices,
-                         struct amount_vec *sum, bool nonzero)
+                         struct amount_vec *sum, enum needs_what what)
 {
-    needs_add_containers(c, pod, sum, nonzero);
-    add_pod_level(c, &pod->spec, sum);
+    needs_add_containers(c, pod, sum, what != NEEDS_REAL);
+    if (what != NEEDS_NONZERO_OWN)
+        add_pod_level(c, &pod->spec, sum);
     add_node_allocatable(c, devices, sum);
     needs_add_list(c, sum, &pod->spec.overhead);
 }
@@ -219,14 +222,20 @@ void needs_of_pod(struct cluster *c, struct sched_pod *p,
     struct need_vec VEC(struct pod_need) needs = {0};
     if (!devices)
         devices = &p->api->status.node_allocatable_resource_claim_statuses;
-    needs_sum_up(c, p->api, devices, &sum, false);
-    needs_sum_up(c, p->api, devices, &score, true);
+    needs_sum_up(c, p->api, devices, &sum, NEEDS_REAL);
+    needs_sum_up(c, p->api, devices, &score, NEEDS_NONZERO);
     *needs_slot(&sum, RES_PODS) = 1;
     for (uint32_t r = 0; r < sum.n; r++)
         if (sum.p[r])
             vec_push(&needs, (struct pod_need){r, sum.p[r]});
     p->nonzero[0] = amount_at(&score, RES_CPU);
     p->nonzero[1] = amount_at(&score, RES_MEMORY);
+    if (p->api->spec.resources) {
+        vec_clear(&score);
+        needs_sum_up(c, p->api, devices, &score, NEEDS_NONZERO_OWN);
+    }
+    p->nonzero_own[0] = amount_at(&score, RES_CPU);
+    p->nonzero_own[1] = amount_at(&score, RES_MEMORY);
     free(p->needs);
     p->needs = needs.p;
     p->needs_len = needs.n;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "alloc/fleet.h"
+#include "sched/dra/dra_int.h"
 
 #include "base/banned.h"
 
@@ -16,13 +17,18 @@
 // The fleet adds amounts up and takes them off: no more than this of anything is passed to it.
 #define AMOUNT_MAX (INT64_C(1) << 53)
 
+// Pods on nodes that count as seen when the scheduler starts, and what their selectors may cost.
+#define RECALL_PODS 1024
+#define RECALL_COST UINT64_C(1000000)
+
 struct packing {
     struct sched *s;
     struct fleet *fleet;
     uint64_t *stale; // a bit a node
     size_t words;
     size_t stale_len;
-    size_t next; // word to go on with
+    size_t next;   // word to go on with
+    bool recalled; // pods that were on nodes before are counted
 };
 
 static const struct alloc_view *view_of(void *arg, uint32_t node)
@@ -153,16 +159,73 @@ bool packing_serves(const struct attempt *a)
         return false;
     if (a->open_len)
         return true;
+    if (a->wants_len)
+        return false;
     // Pods without devices should leave processors to those that come for devices, if there are
-    // any.
-    return !a->wants_len && a->s->packing->fleet &&
-           worth_types(fleet_worth(a->s->packing->fleet)) > 0;
+    // any. Look at nodes first: the choice must not depend on whether there was time before.
+    struct packing *p = a->s->packing;
+    if (worth_types(fleet_worth(p->fleet)) == 0)
+        (void)packing_warm(p, NODES_AT_ONCE);
+    return worth_types(fleet_worth(p->fleet)) > 0;
+}
+
+static int packing_pod_cmp(const void *x, const void *y)
+{
+    const struct sched_pod *a = *(struct sched_pod *const *)x;
+    const struct sched_pod *b = *(struct sched_pod *const *)y;
+    int r =
+        moment_cmp(a->api->metadata.creation_timestamp.at, b->api->metadata.creation_timestamp.at);
+    return r ? r : str_cmp(a->key, b->key);
+}
+
+static void packing_recall_pod(struct packing *p, struct sched_pod *pod)
+{
+    struct arena arena = {0};
+    const struct api_resource_claim *const *claims = NULL;
+    uint64_t hash = 0;
+    size_t n = dra_claims_of(p->s, pod->api, &arena, &claims, &hash);
+    (void)fleet_ask(p->fleet, n ? hash : 0, claims, n, packing_need_of(pod, RES_CPU),
+                    packing_need_of(pod, RES_MEMORY));
+    if (!p->s->cost.meter.refused) {
+        fleet_learn(p->fleet, 1);
+        fleet_start(p->fleet); // prices are made after as many pods as if it had been placed now
+    }
+    arena_done(&arena);
+}
+
+// packing_recall counts pods that were on nodes before the scheduler started, so that a scheduler
+// that starts anew, or that of a plan, chooses as one that has run all the time. The cost of their
+// selectors is not the cost of the pod that is being placed.
+static void packing_recall(struct packing *p)
+{
+    struct alloc_meter *m = &p->s->cost.meter;
+    const struct alloc_meter before = *m;
+    struct pod_vec pods = {0};
+    p->recalled = true;
+    for (size_t i = 0; i < p->s->cluster.order.n; i++) {
+        const struct sched_node *n = p->s->cluster.order.p[i];
+        for (size_t k = 0; n && n->api && k < n->pods.n; k++)
+            if (!n->pods.p[k]->assumed && !n->pods.p[k]->cost.learnt)
+                vec_push(&pods, n->pods.p[k]);
+    }
+    if (pods.n)
+        qsort(pods.p, pods.n, sizeof(struct sched_pod *), packing_pod_cmp);
+    m->left = RECALL_COST;
+    m->refused = false;
+    for (size_t i = pods.n > RECALL_PODS ? pods.n - RECALL_PODS : 0; i < pods.n && !m->refused; i++)
+        packing_recall_pod(p, pods.p[i]);
+    m->left = before.left;
+    m->refused = before.refused;
+    p->s->cost.began += m->spent - before.spent;
+    vec_done(&pods);
 }
 
 void packing_start(struct attempt *a)
 {
     struct packing *p = a->s->packing;
     packing_update_marked(p, NODES_AT_ONCE);
+    if (!p->recalled)
+        packing_recall(p);
     (void)fleet_ask(p->fleet, a->open_len ? a->devices_hash : 0, a->open, a->open_len,
                     packing_need_of(a->pod, RES_CPU), packing_need_of(a->pod, RES_MEMORY));
     if (a->s->cost.meter.refused)

@@ -8,6 +8,8 @@
 
 #include "base/banned.h"
 
+#define SPREAD_ANYWAY "ScheduleAnyway"
+
 struct spread {
     const struct api_topology_spread_constraint *api;
     struct domain_counts MAP(int64_t) counts; // by value of the topology key, eligible nodes only
@@ -17,7 +19,8 @@ struct spread {
         int64_t n;
     } low[2]; // the two domains with the fewest pods, before any dry run
     bool hard;
-    bool self; // the pod itself matches
+    bool self;   // the pod itself matches
+    bool system; // not the pod's own: nodes without the key count, too
 };
 
 static bool spread_matches_pod(const struct attempt *a,
@@ -54,7 +57,7 @@ static bool spread_is_eligible(const struct attempt *a, const struct spread *s,
     if (!n || !n->api)
         return false;
     // A node counts only if it has the keys of all constraints of the kind.
-    for (size_t i = 0; i < a->spreads_len; i++)
+    for (size_t i = 0; !s->system && i < a->spreads_len; i++)
         if (a->spreads[i].hard == s->hard &&
             !api_map_find(&n->api->metadata.labels, a->spreads[i].api->topology_key))
             return false;
@@ -62,6 +65,13 @@ static bool spread_is_eligible(const struct attempt *a, const struct spread *s,
     bool taints = c->has_node_taints_policy && str_eqz(c->node_taints_policy, "Honor");
     return (!affinity || filter_selected(a->api, n->api)) &&
            (!taints || filter_tolerated(a->api, n->api));
+}
+
+// spread_domain is the node's value of a key; empty: it has none.
+static struct str spread_domain(const struct sched_node *n, struct str key)
+{
+    const struct str *value = api_map_find(&n->api->metadata.labels, key);
+    return value ? *value : STR("");
 }
 
 static bool spread_has_few_domains(const struct spread *s)
@@ -91,7 +101,7 @@ static void spread_count_pods(struct attempt *a, struct spread *s)
     struct str key = s->api->topology_key;
     for (size_t i = 0; i < c->order.n; i++)
         if (spread_is_eligible(a, s, c->order.p[i]))
-            (void)map_put(&s->counts, *api_map_find(&c->order.p[i]->api->metadata.labels, key));
+            (void)map_put(&s->counts, spread_domain(c->order.p[i], key));
     struct sched_namespace **ns = map_get(&c->namespaces, a->api->metadata.namespace);
     const struct list *pods = ns && !counts_none(a, s->api) ? &(*ns)->pods : NULL;
     for (struct list_node *node = pods ? pods->head.next : NULL; node && node != &pods->head;
@@ -100,7 +110,7 @@ static void spread_count_pods(struct attempt *a, struct spread *s)
         if (p == a->pod || p->api->metadata.deletion_timestamp.set ||
             !spread_matches_pod(a, s->api, p->api) || !spread_is_eligible(a, s, p->node))
             continue;
-        ++*map_put(&s->counts, *api_map_find(&p->node->api->metadata.labels, key));
+        ++*map_put(&s->counts, spread_domain(p->node, key));
     }
     spread_find_least(s);
 }
@@ -126,21 +136,45 @@ void spread_update(struct attempt *a, const struct sched_pod *p, const struct sc
     }
 }
 
+// Pods of Services and controllers that say nothing are spread over hosts and zones, if possible.
+static struct api_topology_spread_constraint_array spread_default(const struct attempt *a)
+{
+    static const struct {
+        const char *key;
+        int32_t max_skew;
+    } rules[] = {{"kubernetes.io/hostname", 3}, {"topology.kubernetes.io/zone", 5}};
+    const struct api_label_selector *selector = owners_selector(a->s, a->api, a->arena);
+    if (!selector)
+        return (struct api_topology_spread_constraint_array){0};
+    struct api_topology_spread_constraint *all =
+        arena_array(a->arena, struct api_topology_spread_constraint, array_len(rules));
+    for (size_t i = 0; i < array_len(rules); i++)
+        all[i] =
+            (struct api_topology_spread_constraint){.topology_key = str_z(rules[i].key),
+                                                    .max_skew = rules[i].max_skew,
+                                                    .when_unsatisfiable = STR(SPREAD_ANYWAY),
+                                                    .label_selector = (void *)(uintptr_t)selector};
+    return (struct api_topology_spread_constraint_array){all, array_len(rules)};
+}
+
 void spread_begin(struct attempt *a)
 {
-    const struct api_topology_spread_constraint_array *all =
-        &a->api->spec.topology_spread_constraints;
-    if (!all->n)
+    struct api_topology_spread_constraint_array all = a->api->spec.topology_spread_constraints;
+    bool system = all.n == 0;
+    if (system)
+        all = spread_default(a);
+    if (!all.n)
         return;
-    a->spreads = arena_array(a->arena, struct spread, all->n);
-    a->spreads_len = all->n;
-    for (size_t i = 0; i < all->n; i++) {
+    a->spreads = arena_array(a->arena, struct spread, all.n);
+    a->spreads_len = all.n;
+    for (size_t i = 0; i < all.n; i++) {
         struct spread *s = &a->spreads[i];
-        s->api = &all->p[i];
-        s->hard = !str_eqz(all->p[i].when_unsatisfiable, "ScheduleAnyway");
+        s->api = &all.p[i];
+        s->hard = !str_eqz(all.p[i].when_unsatisfiable, SPREAD_ANYWAY);
         s->self = spread_matches_pod(a, s->api, a->api);
+        s->system = system;
     }
-    for (size_t i = 0; i < all->n; i++)
+    for (size_t i = 0; i < all.n; i++)
         spread_count_pods(a, &a->spreads[i]);
 }
 
@@ -170,42 +204,93 @@ enum why spread_filter(struct attempt *a, const struct sched_node *n, struct ref
     return WHY_NONE;
 }
 
-static double raw_score(const struct attempt *a, const struct sched_node *n, size_t nodes,
-                        bool *ret_ignored)
+// --- Scores --------------------------------------------------------------------------------------
+
+bool spread_is_soft(const struct attempt *a)
+{
+    for (size_t i = 0; i < a->spreads_len; i++)
+        if (!a->spreads[i].hard)
+            return true;
+    return false;
+}
+
+// spread_is_ignored: the node lacks the key of a constraint that is a preference.
+static bool spread_is_ignored(const struct attempt *a, const struct sched_node *n)
+{
+    for (size_t i = 0; i < a->spreads_len; i++)
+        if (!a->spreads[i].hard && !a->spreads[i].system &&
+            !api_map_find(&n->api->metadata.labels, a->spreads[i].api->topology_key))
+            return true;
+    return false;
+}
+
+static bool spread_is_by_host(const struct spread *s)
+{
+    return str_eqz(s->api->topology_key, "kubernetes.io/hostname");
+}
+
+// spread_size: how many domains the nodes that are scored are in.
+static size_t spread_size(const struct attempt *a, const struct spread *s,
+                          struct sched_node *const *nodes, size_t n)
+{
+    struct domain_set MAP(bool) seen = {0};
+    size_t size = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (spread_is_ignored(a, nodes[i]))
+            continue;
+        if (spread_is_by_host(s))
+            size++;
+        else
+            *map_put(&seen, spread_domain(nodes[i], s->api->topology_key)) = true;
+    }
+    size += map_len(&seen);
+    map_done(&seen);
+    return size;
+}
+
+// spread_count_on counts matching pods on one node, whether or not it is in the counts.
+static int64_t spread_count_on(const struct attempt *a, const struct spread *s,
+                               const struct sched_node *n)
+{
+    int64_t count = 0;
+    for (size_t i = 0; !counts_none(a, s->api) && i < n->pods.n; i++) {
+        const struct api_pod *pod = n->pods.p[i]->api;
+        count += n->pods.p[i] != a->pod && !pod->metadata.deletion_timestamp.set &&
+                 str_eq(pod->metadata.namespace, a->api->metadata.namespace) &&
+                 spread_matches_pod(a, s->api, pod);
+    }
+    return count;
+}
+
+static double spread_raw_score(const struct attempt *a, const struct sched_node *n,
+                               const size_t *sizes)
 {
     double sum = 0;
-    *ret_ignored = false;
     for (size_t i = 0; i < a->spreads_len; i++) {
         const struct spread *s = &a->spreads[i];
         if (s->hard)
             continue;
         const struct str *value = api_map_find(&n->api->metadata.labels, s->api->topology_key);
-        if (!value) {
-            *ret_ignored = true;
-            return 0;
-        }
-        bool host = str_eqz(s->api->topology_key, "kubernetes.io/hostname");
-        size_t size = host ? nodes : map_len(&s->counts);
+        if (!value)
+            continue;
         const int64_t *have = map_get(&s->counts, *value);
-        sum += (double)(have ? *have : 0) * log((double)size + 2) + (double)(s->api->max_skew - 1);
+        int64_t count = spread_is_by_host(s) ? spread_count_on(a, s, n) : have ? *have : 0;
+        sum += (double)count * log((double)sizes[i] + 2) + (double)(s->api->max_skew - 1);
     }
     return sum;
 }
 
 void spread_score(const struct attempt *a, struct sched_node *const *nodes, size_t n, int64_t *ret)
 {
-    bool soft = false;
-    int64_t least = INT64_MAX;
-    int64_t most = 0;
+    int64_t least = INT64_MAX, most = 0;
+    size_t *sizes = arena_array(a->arena, size_t, a->spreads_len);
     for (size_t i = 0; i < a->spreads_len; i++)
-        soft |= !a->spreads[i].hard;
+        sizes[i] = a->spreads[i].hard ? 0 : spread_size(a, &a->spreads[i], nodes, n);
     for (size_t i = 0; i < n; i++) {
-        bool ignored = true;
-        ret[i] = soft ? llround(raw_score(a, nodes[i], n, &ignored)) : 0;
-        if (ignored) {
-            ret[i] = -1;
+        ret[i] =
+            spread_is_ignored(a, nodes[i]) ? -1 : llround(spread_raw_score(a, nodes[i], sizes));
+        if (ret[i] < 0)
             continue;
-        }
         least = ret[i] < least ? ret[i] : least;
         most = ret[i] > most ? ret[i] : most;
     }

@@ -56,6 +56,13 @@ struct pod_volume {
 void volume_match_begin(struct attempt *a);
 bool volume_match_node(struct attempt *a, const struct sched_node *n, struct refusals *why);
 
+// volume_match_request_of is what a claim requests; NULL: nothing. volume_match_room is the room
+// that the driver of an unbound claim publishes where the node is, if it is enough; NULL: it is
+// not, or it publishes none.
+const struct quantity *volume_match_request_of(const struct pod_volume *v);
+const struct quantity *volume_match_room(struct attempt *a, struct pod_volume *v,
+                                         const struct api_node *node);
+
 // volume_limits_begin looks whose volumes they are; volume_limits_ok: the node can have the pod's
 // volumes beside those it has.
 void volume_limits_begin(struct attempt *a);

@@ -24,7 +24,7 @@ static const struct quantity *volume_match_size_of(const struct typed_object *vo
     return amounts_get(&v->spec.capacity, STR("storage"));
 }
 
-static const struct quantity *volume_match_request_of(const struct pod_volume *v)
+const struct quantity *volume_match_request_of(const struct pod_volume *v)
 {
     return amounts_get(&v->claim->spec.resources.requests, STR("storage"));
 }
@@ -202,23 +202,37 @@ static void find_rooms(struct attempt *a, struct pod_volume *v)
     v->rooms_known = true;
 }
 
-// A driver that publishes what room it has must have enough where the node is.
-static bool volume_match_has_room(struct attempt *a, struct pod_volume *v,
-                                  const struct api_node *node)
+// volume_match_knows_room: the driver publishes what room it has.
+static bool volume_match_knows_room(const struct attempt *a, const struct pod_volume *v)
 {
     const struct typed_object *o =
         volumes_get(a->s, VOLUME_DRIVERS, (struct str){0}, v->class->provisioner);
     const struct api_csi_driver *driver = o ? o->object.value : NULL;
-    if (!volume_match_request_of(v) || !driver || !driver->spec.storage_capacity ||
-        a->s->volumes.listed[VOLUME_CAPACITIES] != VOLUME_LISTED)
-        return true;
+    return volume_match_request_of(v) && driver && driver->spec.storage_capacity &&
+           a->s->volumes.listed[VOLUME_CAPACITIES] == VOLUME_LISTED;
+}
+
+const struct quantity *volume_match_room(struct attempt *a, struct pod_volume *v,
+                                         const struct api_node *node)
+{
+    if (!volume_match_knows_room(a, v))
+        return NULL;
     find_rooms(a, v);
     for (size_t i = 0; i < v->rooms.n; i++) {
         const struct api_csi_storage_capacity *c = v->rooms.p[i]->object.value;
         if (labels_match(c->node_topology, &node->metadata.labels) > 0)
-            return true;
+            return c->capacity;
     }
-    return false;
+    return NULL;
+}
+
+// A driver that publishes what room it has must have enough where the node is.
+static bool volume_match_has_room(struct attempt *a, struct pod_volume *v,
+                                  const struct api_node *node)
+{
+    if (!volume_match_knows_room(a, v))
+        return true;
+    return volume_match_room(a, v, node) != NULL;
 }
 
 // Can a volume be made for the node? Else *ret is why not.

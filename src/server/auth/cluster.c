@@ -152,12 +152,17 @@ static void ensure_tracking(struct client *client, int64_t now_ns)
     client_create(client, &o, NULL, cluster_on_ensured, NULL);
 }
 
-void cluster_ensure(struct client *client, const struct cluster_facts *facts)
+void cluster_publish_ca(struct client *client, const struct cluster_facts *facts)
 {
-    ensure_objects(client);
     if (facts->client_ca_pem.n)
         ensure_authentication(client, facts);
     if (facts->client_ca_pem.n && facts->url.n)
         ensure_cluster_info(client, facts);
+}
+
+void cluster_ensure(struct client *client, const struct cluster_facts *facts)
+{
+    ensure_objects(client);
+    cluster_publish_ca(client, facts);
     ensure_tracking(client, facts->now_ns);
 }

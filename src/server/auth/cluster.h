@@ -21,4 +21,7 @@ struct cluster_facts {
 // cluster_ensure makes what is missing and brings the ConfigMaps up to date. Failures are logged.
 void cluster_ensure(struct client *client, const struct cluster_facts *facts);
 
+// cluster_publish_ca brings the ConfigMaps up to date, when the CA was replaced.
+void cluster_publish_ca(struct client *client, const struct cluster_facts *facts);
+
 #endif

@@ -119,6 +119,17 @@ void server_found_cluster(struct server *s, struct str client_ca_pem, struct str
         self_service_start(&s->self, s->exec, s->founder, url);
 }
 
+void server_publish_ca(struct server *s, struct str client_ca_pem, struct str proxy_ca_pem,
+                       struct str url)
+{
+    const struct cluster_facts facts = {.client_ca_pem = client_ca_pem,
+                                        .proxy_ca_pem = proxy_ca_pem,
+                                        .url = url,
+                                        .now_ns = s->started_wall_ns};
+    if (s->founder)
+        cluster_publish_ca(s->founder, &facts);
+}
+
 void server_set_address(struct server *s, struct str address)
 {
     sbuf_clear(&s->address);

@@ -21,6 +21,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
+	_ "k8s.io/kubernetes/pkg/apis/autoscaling/install"
 	_ "k8s.io/kubernetes/pkg/apis/batch/install"
 	_ "k8s.io/kubernetes/pkg/apis/coordination/install"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
@@ -34,6 +35,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/apps/deployment"
 	"k8s.io/kubernetes/pkg/registry/apps/replicaset"
 	"k8s.io/kubernetes/pkg/registry/apps/statefulset"
+	"k8s.io/kubernetes/pkg/registry/autoscaling/horizontalpodautoscaler"
 	"k8s.io/kubernetes/pkg/registry/batch/cronjob"
 	"k8s.io/kubernetes/pkg/registry/batch/job"
 	"k8s.io/kubernetes/pkg/registry/coordination/lease"
@@ -69,12 +71,13 @@ var kinds = map[string]both{
 	"Lease": lease.Strategy, "Deployment": deployment.Strategy, "ReplicaSet": replicaset.Strategy, "DaemonSet": daemonset.Strategy,
 	"PodGroup": podgroup.NewStrategy(), "Workload": workload.Strategy,
 	"StatefulSet": statefulset.Strategy, "Job": job.Strategy, "CronJob": cronjob.Strategy,
-	"ControllerRevision": controllerrevision.Strategy,
+	"ControllerRevision": controllerrevision.Strategy, "HorizontalPodAutoscaler": horizontalpodautoscaler.Strategy,
 }
 
 var statuses = map[string]rest.RESTUpdateStrategy{"Pod": pod.StatusStrategy, "Node": node.StatusStrategy, "Namespace": namespace.StatusStrategy,
 	"PodGroup": podgroup.NewStatusStrategy(podgroup.NewStrategy()), "Deployment": deployment.StatusStrategy, "ReplicaSet": replicaset.StatusStrategy,
-	"DaemonSet": daemonset.StatusStrategy, "StatefulSet": statefulset.StatusStrategy, "Job": job.StatusStrategy}
+	"DaemonSet": daemonset.StatusStrategy, "StatefulSet": statefulset.StatusStrategy, "Job": job.StatusStrategy,
+	"PodDisruptionBudget": poddisruptionbudget.StatusStrategy, "HorizontalPodAutoscaler": horizontalpodautoscaler.StatusStrategy}
 
 type row struct {
 	Name string          `json:"name"`

@@ -2,11 +2,12 @@
 //
 // A scheduler's explanation of a pod or claim, for people: the cause in the first line, then what
 // would help, then the nodes.
-#include "cmd/devices/why_show.h"
+#include "cmd/why/why_show.h"
 
 #include "base/banned.h"
 
-#define HOLDERS_SHOWN 8
+#define HOLDERS_SHOWN  8
+#define REMEDIES_SHOWN 6
 
 // Why devices do not count, by the names of the explanation's rows.
 static const struct {
@@ -18,7 +19,7 @@ static const struct {
     {"selectorFailed", "the selector fails on them"},
     {"nodeRefused", "placed on other nodes"},
     {"inUse", "in use"},
-    {"capacityShort", "too little capacity left"},
+    {"capacityShort", "without the capacity"},
     {"notSupported", "need what the node does not offer"},
     {"tainted", "tainted"},
     {"countersShort", "too little left of what they share"},
@@ -48,10 +49,16 @@ static void show_reason(struct sbuf *out, const yyjson_val *r)
     struct str needs = json_get_str(r, "needs");
     struct str error = json_get_str(r, "error");
     sbuf_addf(out, "%.*s", STR_ARG(what.n ? what : json_get_str(r, "claim")));
+    struct str shortage = json_get_str(r, "shortage");
+    bool policy = str_eqz(shortage, "policy");
+    if (str_eqz(shortage, "unknown"))
+        sbuf_addz(out, ": they have no such capacity");
     if (needs.n)
-        sbuf_addf(out, ": needs %.*s, at most %.*s left", STR_ARG(needs),
-                  STR_ARG(json_get_str(r, "has")));
-    if (json_get_str(r, "whole").n)
+        sbuf_addf(out,
+                  policy ? ": needs %.*s, the policy allows at most %.*s"
+                         : ": needs %.*s, at most %.*s left",
+                  STR_ARG(needs), STR_ARG(json_get_str(r, "has")));
+    if (json_get_str(r, "whole").n && !policy)
         sbuf_addf(out, " of %.*s", STR_ARG(json_get_str(r, "whole")));
     sbuf_addf(out, "%s%.*s\n", error.n ? ": " : "", STR_ARG(error));
 }
@@ -122,42 +129,59 @@ static void show_group(struct sbuf *out, const yyjson_val *g)
         sbuf_addf(out, "    %.*s\n", STR_ARG(pools));
 }
 
-static void show_changes(struct sbuf *out, const yyjson_val *remedy)
+static bool why_show_is_empty(const yyjson_val *list)
+{
+    return !list || !json_is_array(list) || json_len(list) == 0;
+}
+
+static void show_remedy(struct sbuf *out, const yyjson_val *remedy, bool fixes)
 {
     const yyjson_val *changes = json_get(remedy, STR("changes"));
+    struct str node = json_get_str(remedy, "node");
     const char *before = "  - ";
-    bool node_added = false;
-    if (!changes || !json_is_array(changes))
+    bool node_added = false, can = false;
+    if (why_show_is_empty(changes))
         return;
     json_arr_foreach(changes, c) {
         sbuf_addf(out, "%s%.*s", before, STR_ARG(json_get_str(c, "text")));
         before = " and ";
         node_added |= str_eqz(json_get_str(c, "kind"), "nodeAdded");
     }
-    if (node_added)
-        sbuf_addf(out, "\n");
-    else
-        sbuf_addf(out, "   (on %.*s)\n", STR_ARG(json_get_str(remedy, "node")));
+    if (node.n && !node_added)
+        sbuf_addf(out, "   (on %.*s)", STR_ARG(node));
+    if (json_get(remedy, STR("executable")))
+        (void)!json_to_bool(json_get(remedy, STR("executable")), &can, NULL);
+    if (can && fixes)
+        sbuf_addf(out, "   [--fix %lld]", (long long)why_show_get_number(remedy, "fix"));
+    sbuf_addc(out, '\n');
 }
 
-static void show_help(struct sbuf *out, const yyjson_val *root, const struct why_event *event)
+static void show_lines(struct sbuf *out, const yyjson_val *lines, bool *headed)
 {
-    const yyjson_val *now = json_get(root, STR("now"));
-    const yyjson_val *remedies = json_get(json_get(now, STR("remedies")), STR("remedies"));
-    const yyjson_val *advice = json_get(root, STR("advice"));
-    bool tips = advice && json_is_array(advice) && json_len(advice) > 0;
-    if (tips || event->advice.n)
-        sbuf_addf(out, "What would help\n");
-    if (event->advice.n)
-        sbuf_addf(out, "  - %s\n", event->advice.p);
-    if (tips)
-        json_arr_foreach(advice, line)
-            sbuf_addf(out, "  - %.*s\n", STR_ARG(json_str(line)));
-    if (remedies && json_is_array(remedies) && json_len(remedies) > 0) {
-        sbuf_addf(out, "It would fit with\n");
+    if (why_show_is_empty(lines))
+        return;
+    if (!*headed)
+        sbuf_addz(out, "What would help\n");
+    *headed = true;
+    json_arr_foreach(lines, line)
+        sbuf_addf(out, "  - %.*s\n", STR_ARG(json_str(line)));
+}
+
+static void show_help(struct sbuf *out, const yyjson_val *root, bool fixes)
+{
+    const yyjson_val *remedies = json_get(root, STR("remedies"));
+    bool headed = false;
+    show_lines(out, json_get(root, STR("urgentAdvice")), &headed);
+    if (!why_show_is_empty(remedies)) {
+        size_t n = 0;
+        bool fits = json_get(root, STR("now")) != NULL;
+        sbuf_addz(out, fits ? "It would fit with\n" : "What would help\n");
         json_arr_foreach(remedies, r)
-            show_changes(out, r);
+            if (n++ < REMEDIES_SHOWN)
+                show_remedy(out, r, fixes);
+        headed = !fits;
     }
+    show_lines(out, json_get(root, STR("advice")), &headed);
 }
 
 static void show_groups(struct sbuf *out, const yyjson_val *report)
@@ -170,10 +194,46 @@ static void show_groups(struct sbuf *out, const yyjson_val *report)
         show_group(out, g);
 }
 
-static bool show_pod(struct sbuf *out, const yyjson_val *root, const struct why_event *event)
+// --- Pods ----------------------------------------------------------------------------------------
+
+static void show_last_event(struct sbuf *out, const yyjson_val *root)
+{
+    const yyjson_val *e = json_get(root, STR("lastEvent"));
+    if (!e)
+        return;
+    sbuf_addf(out, "Last event\n  %.*s %.*s %.*s: %.*s\n", STR_ARG(json_get_str(e, "time")),
+              STR_ARG(json_get_str(e, "type")), STR_ARG(json_get_str(e, "reason")),
+              STR_ARG(json_get_str(e, "message")));
+}
+
+// A pod that has its node: how far it has come.
+static bool show_life(struct sbuf *out, const yyjson_val *root, bool fixes)
+{
+    struct str state = json_get_str(root, "state"), node = json_get_str(root, "node");
+    struct str cause = json_get_str(root, "cause"), stage = json_get_str(root, "stage");
+    sbuf_addf(out, "Pod %.*s ", STR_ARG(json_get_str(root, "name")));
+    if (str_eqz(state, "running") || str_eqz(state, "ended")) {
+        sbuf_addf(out, "is bound to %.*s and %s\n", STR_ARG(node),
+                  str_eqz(state, "ended") ? "has ended well" : "runs");
+        return false;
+    }
+    if (node.n)
+        sbuf_addf(out, "is bound to %.*s and does not run: %.*s\n", STR_ARG(node), STR_ARG(cause));
+    else
+        sbuf_addf(out, "waits: %.*s\n", STR_ARG(cause));
+    show_help(out, root, fixes);
+    if (node.n)
+        sbuf_addf(out, "Stage\n  %.*s (bound, claims, image, container, ready)\n", STR_ARG(stage));
+    show_last_event(out, root);
+    return true;
+}
+
+static bool show_pod(struct sbuf *out, const yyjson_val *root, bool fixes)
 {
     struct str node = json_get_str(root, "node");
-    struct str cause = event->cause.n ? event->cause : json_get_str(root, "cause");
+    struct str cause = json_get_str(root, "cause");
+    if (json_get_str(root, "stage").n)
+        return show_life(out, root, fixes);
     if (!cause.n)
         cause = json_get_str(root, "gate");
     sbuf_addf(out, "Pod %.*s ", STR_ARG(json_get_str(root, "name")));
@@ -183,7 +243,7 @@ static bool show_pod(struct sbuf *out, const yyjson_val *root, const struct why_
         return false;
     }
     sbuf_addf(out, "waits: %.*s\n", STR_ARG(cause));
-    show_help(out, root, event);
+    show_help(out, root, fixes);
     show_groups(out, json_get(json_get(root, STR("now")), STR("report")));
     return true;
 }
@@ -231,14 +291,8 @@ static void show_holders(struct sbuf *out, const yyjson_val *holders)
     sbuf_addc(out, '\n');
 }
 
-static bool why_show_is_empty(const yyjson_val *list)
-{
-    return !list || !json_is_array(list) || json_len(list) == 0;
-}
-
 // A claim that no pod uses.
-static bool show_claim_alone(struct sbuf *out, const yyjson_val *root,
-                             const struct why_event *event)
+static bool show_claim_alone(struct sbuf *out, const yyjson_val *root, bool fixes)
 {
     struct str cause = json_get_str(root, "cause");
     int64_t fits = why_show_get_number(root, "nodesThatFit");
@@ -246,7 +300,7 @@ static bool show_claim_alone(struct sbuf *out, const yyjson_val *root,
         why_show_get_number(root, "moreThatFit") + why_show_get_number(root, "moreThatFitAtMost");
     sbuf_addf(out, "%.*s\n", STR_ARG(cause.n ? cause : STR("its devices are on their way")));
     if (fits == 0)
-        show_help(out, root, event);
+        show_help(out, root, fixes);
     else
         sbuf_addf(out, "%s%lld claim%s like it would fit, one beside the other\n",
                   json_get(root, STR("moreThatFit")) ? "" : "At most ", (long long)more,
@@ -256,7 +310,7 @@ static bool show_claim_alone(struct sbuf *out, const yyjson_val *root,
     return cause.n && fits == 0;
 }
 
-static bool show_claim(struct sbuf *out, const yyjson_val *root, const struct why_event *event)
+static bool show_claim(struct sbuf *out, const yyjson_val *root, bool fixes)
 {
     const yyjson_val *pods = json_get(root, STR("pods"));
     const yyjson_val *allocation = json_get(root, STR("allocation"));
@@ -266,14 +320,14 @@ static bool show_claim(struct sbuf *out, const yyjson_val *root, const struct wh
         show_holders(out, json_get(root, STR("heldBy")));
         show_devices(out, allocation);
     } else if (why_show_is_empty(pods)) {
-        return show_claim_alone(out, root, event);
+        return show_claim_alone(out, root, fixes);
     } else {
         struct str cause = json_get_str(json_at(pods, 0), "cause");
         sbuf_addf(out, "%.*s\n", STR_ARG(cause.n ? cause : STR("its pod has not been tried yet")));
     }
     if (!why_show_is_empty(pods))
         json_arr_foreach(pods, p)
-            (void)!show_pod(out, p, event);
+            (void)!show_pod(out, p, fixes);
     return !allocation;
 }
 
@@ -293,7 +347,7 @@ static void show_member(struct sbuf *out, const yyjson_val *m)
         sbuf_addf(out, "%.*s\n", STR_ARG(cause.n ? cause : json_get_str(m, "state")));
 }
 
-static bool show_pod_group(struct sbuf *out, const yyjson_val *root, const struct why_event *event)
+static bool show_pod_group(struct sbuf *out, const yyjson_val *root, bool fixes)
 {
     struct str cause = json_get_str(root, "cause");
     const yyjson_val *members = json_get(root, STR("members"));
@@ -307,7 +361,7 @@ static bool show_pod_group(struct sbuf *out, const yyjson_val *root, const struc
                   pods == 1 ? "" : "s", why_show_get_number(root, "scheduled") == 1 ? "s" : "ve",
                   (long long)why_show_get_number(root, "minCount"));
     if (cause.n)
-        show_help(out, root, event);
+        show_help(out, root, fixes);
     if (!why_show_is_empty(members)) {
         sbuf_addz(out, "Pods, placed one after the other\n");
         json_arr_foreach(members, m)
@@ -317,12 +371,46 @@ static bool show_pod_group(struct sbuf *out, const yyjson_val *root, const struc
     return cause.n > 0;
 }
 
-bool why_show(const yyjson_val *root, const struct why_event *event, struct sbuf *out)
+// --- Workloads, nodes, devices -------------------------------------------------------------------
+
+static bool show_object(struct sbuf *out, const yyjson_val *root, bool fixes)
+{
+    struct str kind = json_get_str(root, "kind"), cause = json_get_str(root, "cause");
+    struct str note = json_get_str(root, "note");
+    bool good = str_eqz(json_get_str(root, "state"), "running");
+    bool node = str_eqz(kind, "Node"), device = str_eqz(kind, "Device");
+    sbuf_addf(out, "%.*s %.*s ", STR_ARG(kind), STR_ARG(json_get_str(root, "name")));
+    if (!good && node)
+        sbuf_addf(out, "takes no pods, or not all: %.*s\n", STR_ARG(cause));
+    else if (!good && device)
+        sbuf_addf(out, "cannot be had: %.*s\n", STR_ARG(cause));
+    else if (!good)
+        sbuf_addf(out, "does not run: %.*s\n", STR_ARG(cause.n ? cause : note));
+    else if (node)
+        sbuf_addz(out, "is ready and takes pods\n");
+    else if (device)
+        sbuf_addf(out, "is %.*s%s%.*s\n", STR_ARG(json_get_str(root, "deviceState")),
+                  note.n ? ": " : "", STR_ARG(note));
+    else
+        sbuf_addf(out, "runs: %lld of %lld pod%s\n",
+                  (long long)why_show_get_number(root, "running"),
+                  (long long)why_show_get_number(root, "wants"),
+                  why_show_get_number(root, "wants") == 1 ? "" : "s");
+    if (good)
+        return false;
+    show_help(out, root, fixes);
+    show_last_event(out, root);
+    show_groups(out, json_get(json_get(root, STR("now")), STR("report")));
+    return true;
+}
+
+bool why_show(const yyjson_val *root, bool fixes, struct sbuf *out)
 {
     struct str kind = json_get_str(root, "kind");
-    return str_eqz(kind, "ResourceClaim") ? show_claim(out, root, event)
-           : str_eqz(kind, "PodGroup")    ? show_pod_group(out, root, event)
-                                          : show_pod(out, root, event);
+    return str_eqz(kind, "ResourceClaim") ? show_claim(out, root, fixes)
+           : str_eqz(kind, "PodGroup")    ? show_pod_group(out, root, fixes)
+           : str_eqz(kind, "Pod")         ? show_pod(out, root, fixes)
+                                          : show_object(out, root, fixes);
 }
 
 // --- Events --------------------------------------------------------------------------------------

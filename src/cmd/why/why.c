@@ -9,14 +9,16 @@
 #include "base/mem.h"
 #include "cmd/common.h"
 #include "cmd/devices/plan_args.h"
-#include "cmd/devices/why_cluster.h"
 #include "cmd/verb.h"
+#include "cmd/why/why_cluster.h"
 
 #include "base/banned.h"
 
 static struct {
     const char *data_dir, *socket;
     struct cli_texts words;
+    int64_t fix;
+    bool yes;
 } args;
 
 static int verb_why(void);
@@ -29,6 +31,10 @@ static const struct cli_option why_options[] = {
      .text = &args.data_dir, .excludes = "--filename"},
     {"--unix", NULL, "PATH", "ask the server with this socket", .text = &args.socket,
      .excludes = "--filename"},
+    {"--fix", NULL, "N",
+     "carry out remedy N, after showing it; on a terminal it asks before it changes anything",
+     .number = &args.fix, .least = 1, .most = 99, .excludes = "--filename"},
+    {"--yes", "-y", NULL, "with --fix: do not ask", .flag = &args.yes, .needs = "--fix"},
     {"--alone", NULL, NULL, "ignore other pending pods and claims of the files",
      .flag = &plan_args.options.alone, .needs = "--filename"},
 };
@@ -36,28 +42,37 @@ static const struct cli_group why_group = CLI_GROUP("Options", why_options);
 
 const struct cli_verb why_verb = {
     .name = "why",
-    .summary = "explain why a pod, claim or group waits and what would help",
+    .summary = "explain why something does not run and what would help",
     .chapter = CLI_PLANNING,
     .everyday = true,
-    .synopsis = "why [pod/|claim/|podgroup/][NAMESPACE/]NAME [OPTIONS]\n"
-                "why pod|claim|podgroup NAME [OPTIONS]\n"
+    .synopsis = "why [KIND/][NAMESPACE/]NAME [OPTIONS]\n"
+                "why KIND NAME [OPTIONS]\n"
+                "why KIND/NAME --fix N [--yes]\n"
                 "why [pod/|claim/][NAMESPACE/]NAME -f FILE… [OPTIONS]",
-    .text = "Explains why a pod waits, what a claim waits for or who holds it, or why a group of "
-            "pods does not start: the cause "
-            "in the first line, then what would help, then the answer of each node.\n\n"
+    .text = "Explains why a pod waits or does not run, what a claim waits for or who holds it, why "
+            "a group, Deployment, ReplicaSet, StatefulSet, DaemonSet or Job does not run, why a "
+            "node takes no pods or a device cannot be had: the cause in the first line, then what "
+            "would help, best first, then details. KIND is pod (the default), claim, group, "
+            "deploy, rs, sts, ds, job, node or device (DRIVER/POOL/DEVICE).\n\n"
+            "Remedies for a pod that waits are proven: the scheduler has placed it with them, on "
+            "the node in parentheses. --fix N carries out the one that is marked so.\n\n"
             "Asks the scheduler of the running 'dray up'. With $KUBECONFIG, --kubeconfig or "
             "--context it reads any Kubernetes "
             "and answers as dray's scheduler would, whichever scheduler runs there. With -f it "
             "reads files, and places what "
-            "precedes the target in them first. Nothing is written.\n\n"
-            "Exit status: 0 it fits or runs, 1 it waits, 2 wrong usage.",
+            "precedes the target in them first. Only --fix writes.\n\n"
+            "Exit status: 0 it fits or runs, 1 it waits or does not run, 2 wrong usage.",
     .examples = "dray why trainer                 # a pod\n"
+                "dray why trainer --fix 1         # and carry out the first remedy\n"
                 "dray why claim/gpu -n team-a     # a ResourceClaim\n"
-                "dray why podgroup crew           # a gang\n"
+                "dray why group/crew              # a gang\n"
+                "dray why deploy/web              # a Deployment; also job/, sts/, ds/, rs/\n"
+                "dray why node/gpu-1\n"
+                "dray why device/gpu.example.com/gpu-1/gpu-0\n"
                 "dray why trainer -f cluster.yaml pods.yaml",
     .groups = {&why_group, &plan_file_group, &plan_change_group, &common_cluster},
     .words = &args.words,
-    .word = "POD, CLAIM or PODGROUP",
+    .word = "KIND/NAME",
     .words_least = 1,
     .words_most = 2,
     .check = why_check,
@@ -80,12 +95,31 @@ static int why_check(struct err *err)
 
 // --- What is asked about -------------------------------------------------------------------------
 
-// why_find_kind reads a kind as kubectl does; claims have a short name here.
+// why_find_kind reads a kind as kubectl does; those of this program have short names of their own.
 static bool why_find_kind(struct str word, struct str *ret)
 {
-    static const char *const kinds[] = {"Pod", "ResourceClaim", "PodGroup"};
-    if (str_eqz(word, "claim") || str_eqz(word, "claims"))
-        word = STR("resourceclaim");
+    static const char *const kinds[] = {"Pod",        "ResourceClaim", "PodGroup",
+                                        "Deployment", "ReplicaSet",    "StatefulSet",
+                                        "DaemonSet",  "Job",           "Node"};
+    static const char *const names[][2] = {
+        {"claim", "resourceclaim"},
+        {"claims", "resourceclaim"},
+        {"group", "podgroup"},
+        {"groups", "podgroup"},
+        {"deploy", "deployment"},
+        {"rs", "replicaset"},
+        {"sts", "statefulset"},
+        {"ds", "daemonset"},
+        {"po", "pod"},
+        {"no", "node"},
+    };
+    if (str_eqz(word, "device") || str_eqz(word, "devices")) {
+        *ret = STR("Device");
+        return true;
+    }
+    for (size_t i = 0; i < array_len(names); i++)
+        if (str_eqz(word, names[i][0]))
+            word = str_z(names[i][1]);
     const struct api_kind *k = api_kind_by_name(word);
     for (size_t i = 0; k && i < array_len(kinds); i++)
         if (str_eqz(k->kind, kinds[i])) {
@@ -98,8 +132,10 @@ static bool why_find_kind(struct str word, struct str *ret)
 static int no_kind(struct str word)
 {
     cleanup_sbuf struct sbuf text = {0};
-    sbuf_addf(&text, "'%.*s' is no pod, claim or podgroup: only these wait for something",
-              STR_ARG(word));
+    sbuf_addf(
+        &text,
+        "'%.*s' is no pod, claim, podgroup, workload, node or device: only these are explained",
+        STR_ARG(word));
     return cli_usage_error("why", text.p);
 }
 
@@ -116,7 +152,8 @@ static int read_target(struct why_question *q)
         q->name = rest;
     else if (w->n == 1 && str_cut(q->name, '/', &head, &rest) && api_kind_by_name(head))
         return no_kind(head);
-    if (str_cut(q->name, '/', &head, &rest)) {
+    bool whole = str_eqz(q->kind, "Device") || str_eqz(q->kind, "Node"); // of no namespace
+    if (!whole && str_cut(q->name, '/', &head, &rest)) {
         q->namespace = head;
         q->name = rest;
     }
@@ -157,6 +194,8 @@ static int why_ask_cluster(void)
                              .kubeconfig = common.kubeconfig,
                              .context = common.context,
                              .color = common.color,
+                             .fix = args.fix,
+                             .yes = args.yes,
                              .json = common.output != NULL};
     int r = read_target(&q);
     if (r != VERB_OK)
@@ -177,7 +216,7 @@ static int why_ask_files(void)
     int r = read_target(&q);
     if (r != VERB_OK)
         return r;
-    if (str_eqz(q.kind, "PodGroup"))
+    if (!str_eqz(q.kind, "Pod") && !str_eqz(q.kind, "ResourceClaim"))
         return cli_usage_error("why", "-f answers for pods and claims only");
     sbuf_addf(&target, "%s/%.*s%s%.*s", str_eqz(q.kind, "ResourceClaim") ? "claim" : "pod",
               STR_ARG(q.namespace), q.namespace.n ? "/" : "", STR_ARG(q.name));

@@ -2,7 +2,7 @@
 //
 // The answer of dray why without rights on nodes, slices and classes: the cluster's own scheduler
 // has left its reason in the object's status, which the user may read.
-#include "cmd/devices/why_limited.h"
+#include "cmd/why/why_limited.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
 //
 // dray why on a running cluster: asks its scheduler, or looks at it as a scheduler would, and shows
 // the answer.
-#include "cmd/devices/why_cluster.h"
+#include "cmd/why/why_cluster.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -10,10 +10,12 @@
 
 #include "cmd/cluster.h"
 #include "cmd/common.h"
-#include "cmd/devices/why_limited.h"
-#include "cmd/devices/why_show.h"
 #include "cmd/local.h"
 #include "cmd/verb.h"
+#include "cmd/why/why_fix.h"
+#include "cmd/why/why_limited.h"
+#include "cmd/why/why_object.h"
+#include "cmd/why/why_show.h"
 #include "codec/json.h"
 #include "sched/sched.h"
 #include "view/term.h"
@@ -103,7 +105,6 @@ static bool why_cluster_is_synced(void *arg)
 }
 
 // ask_cluster lets a scheduler of our own look at any cluster: it stands by, so nothing is written.
-// Without an answer at the end, one has been printed: it returns one of VERB_*.
 static int ask_cluster(struct why_question *q, struct sbuf *answer, struct sbuf *events,
                        struct err *err)
 {
@@ -137,9 +138,7 @@ static int ask_cluster(struct why_question *q, struct sbuf *answer, struct sbuf 
         r = sched_explain(s, q->kind, q->namespace, q->name, answer, err);
     sched_free(s);
     sbuf_clear(&name);
-    if (r == -ERR_FORBIDDEN)
-        r = why_limited(&c, q, err);
-    if (r == 0 && answer->n && events_target(q, answer, &name))
+    if (r == 0 && events_target(q, answer, &name))
         (void)!cluster_get(&c, name.p, events, NULL);
     cluster_close(&c);
     return r;
@@ -158,45 +157,153 @@ static int why_cluster_print(const struct why_question *q, struct str text, stru
     return common_print(sbuf_str(&out), err);
 }
 
-static int show_answer(const struct why_question *q, const struct sbuf *answer,
-                       const struct sbuf *events, struct err *err)
+static int show_answer(const struct why_question *q, const struct sbuf *answer, struct err *err)
 {
     cleanup_json_doc struct json_doc doc = {0};
-    cleanup_json_doc struct json_doc list = {0};
-    struct why_event event = {0};
     int r = json_parse(sbuf_str(answer), NULL, &doc, err);
     if (r < 0)
         return r;
-    if (events->n && json_parse(sbuf_str(events), NULL, &list, NULL) == 0)
-        why_show_read_events(list.root, q->namespace, &event);
     cleanup_sbuf struct sbuf text = {0};
-    bool waits = why_show(doc.root, &event, &text);
-    sbuf_done(&event.advice);
+    bool waits = why_show(doc.root, true, &text);
     r = why_cluster_print(q, sbuf_str(&text), err);
     return r < 0 ? r : waits ? VERB_NO : VERB_OK;
 }
 
+// --- Answers -------------------------------------------------------------------------------------
+
+// The schedulers' kinds: those that wait for a node.
+static bool is_of_scheduler(struct str kind)
+{
+    return str_eqz(kind, "Pod") || str_eqz(kind, "ResourceClaim") || str_eqz(kind, "PodGroup");
+}
+
+static int ask_scheduler(struct why_question *q, struct sbuf *answer, struct sbuf *events,
+                         struct err *err)
+{
+    bool remote = q->kubeconfig || q->context || (q->any_cluster && !q->data_dir);
+    int r = remote ? ask_cluster(q, answer, events, err) : ask_local(q, answer, events, err);
+    if (r < 0 && !remote && q->any_cluster) {
+        sbuf_clear(answer);
+        sbuf_clear(events);
+        r = ask_cluster(q, answer, events, err);
+    }
+    return r;
+}
+
+// A pod that has a node, or is over, is a matter of its node and not of the scheduler.
+static bool is_placed(const struct sbuf *answer)
+{
+    cleanup_json_doc struct json_doc doc = {0};
+    if (json_parse(sbuf_str(answer), NULL, &doc, NULL) < 0)
+        return false;
+    return str_eqz(json_get_str(doc.root, "kind"), "Pod") &&
+           (str_eqz(json_get_str(doc.root, "state"), "bound") ||
+            (str_eqz(json_get_str(doc.root, "state"), "notOurs") &&
+             !json_get_str(doc.root, "cause").n));
+}
+
+// Without rights on the whole cluster, what the pod or claim itself says has to do.
+static int ask_limited(struct why_source *s, const struct why_question *q, struct sbuf *answer,
+                       struct err *err)
+{
+    bool whole = !is_of_scheduler(s->question->kind); // it is part of an answer
+    int r = why_source_open(s, err);
+    if (r == 0 && str_eqz(q->kind, "Pod"))
+        r = why_object_life(s, q->namespace, q->name, answer, err);
+    if (r < 0 || whole || (answer->n && !str_contains(sbuf_str(answer), STR("\"waiting\""))))
+        return r;
+    sbuf_clear(answer);
+    if (s->question->fix)
+        return err_set(err, ERR_FORBIDDEN,
+                       "you may not read the whole cluster, so there are no remedies to carry out");
+    r = why_limited(&s->cluster, q, err);
+    s->verdict = r;
+    return r < 0 ? r : 0;
+}
+
+int why_cluster_explain(struct why_source *s, struct str kind, struct str namespace,
+                        struct str name, struct sbuf *answer, struct err *err)
+{
+    struct why_question q = *s->question;
+    cleanup_sbuf struct sbuf events = {0};
+    q.kind = kind;
+    q.namespace = namespace;
+    q.name = name;
+    q.arena = (struct arena){0};
+    int r = ask_scheduler(&q, answer, &events, err);
+    struct str where = arena_str(&s->arena, q.namespace.n ? q.namespace : STR("default"));
+    arena_done(&q.arena);
+    q.namespace = where;
+    if (r == -ERR_FORBIDDEN) {
+        sbuf_clear(answer);
+        return ask_limited(s, &q, answer, err);
+    }
+    if (r == 0 && !is_placed(answer))
+        return why_object_add_events(sbuf_str(&events), where, answer);
+    if (!str_eqz(kind, "Pod") || r == -ERR_NOT_FOUND)
+        return r;
+    struct err other = {0};
+    cleanup_sbuf struct sbuf life = {0};
+    int found = why_object_life(s, where, name, &life, &other);
+    if (found < 0)
+        return r < 0 ? r : 0; // what the scheduler knows has to do
+    sbuf_clear(answer);
+    sbuf_add(answer, sbuf_str(&life));
+    return 0;
+}
+
+static int why_explain(struct why_source *s, struct sbuf *answer, struct err *err)
+{
+    const struct why_question *q = s->question;
+    if (is_of_scheduler(q->kind))
+        return why_cluster_explain(s, q->kind, q->namespace, q->name, answer, err);
+    int r = why_source_open(s, err);
+    if (r < 0)
+        return r;
+    struct str namespace = q->namespace.n ? q->namespace : common_namespace(&s->cluster);
+    if (str_eqz(q->kind, "Device"))
+        return why_device(s, q->name, answer, err);
+    if (str_eqz(q->kind, "Node"))
+        return why_node(s, q->name, answer, err);
+    return why_workload(s, q->kind, namespace, q->name, answer, err);
+}
+
+static int why_carry_out(struct why_source *s, const struct sbuf *answer, struct err *err)
+{
+    cleanup_json_doc struct json_doc doc = {0};
+    int r = json_parse(sbuf_str(answer), NULL, &doc, err);
+    if (r == 0)
+        r = why_source_open(s, err);
+    return r < 0 ? r : why_fix(&s->cluster, doc.root, s->question->fix, s->question->yes);
+}
+
+static int why_print_json(const struct sbuf *answer, struct err *err)
+{
+    cleanup_json_doc struct json_doc doc = {0};
+    int r = json_parse(sbuf_str(answer), NULL, &doc, err);
+    cleanup_sbuf struct sbuf text = {0};
+    if (r < 0)
+        return r;
+    printf("%.*s\n", STR_ARG(sbuf_str(answer)));
+    return why_show(doc.root, true, &text) ? VERB_NO : VERB_OK;
+}
+
 int why_cluster(const struct why_question *asked)
 {
-    struct why_question own = *asked;
-    struct why_question *q = &own;
+    struct why_source s = {.question = asked};
     cleanup_sbuf struct sbuf answer = {0};
-    cleanup_sbuf struct sbuf events = {0};
     struct err err = {0};
-    bool remote = q->kubeconfig || q->context || (q->any_cluster && !q->data_dir);
-    int r = remote ? ask_cluster(q, &answer, &events, &err) : ask_local(q, &answer, &events, &err);
-    if (r < 0 && !remote && q->any_cluster) {
-        sbuf_clear(&answer);
-        sbuf_clear(&events);
-        r = ask_cluster(q, &answer, &events, &err);
-    }
+    int r = why_explain(&s, &answer, &err);
     if (r == 0 && !answer.n)
-        r = VERB_OK;
-    else if (r == 0 && q->json)
-        printf("%.*s\n", STR_ARG(sbuf_str(&answer)));
+        r = s.verdict; // it is printed already
+    else if (r == 0 && asked->fix)
+        r = why_carry_out(&s, &answer, &err);
+    else if (r == 0 && asked->json)
+        r = why_print_json(&answer, &err);
     else if (r == 0)
-        r = show_answer(q, &answer, &events, &err);
-    arena_done(&own.arena);
+        r = show_answer(asked, &answer, &err);
+    cluster_close(&s.cluster);
+    arena_done(&s.arena);
     if (r >= 0)
         return r;
     (void)fprintf(stderr, "dray why: %s\n", err.msg);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A scheduler's explanation of a pod or claim, for people.
-#ifndef CMD_DEVICES_WHY_SHOW_H
-#define CMD_DEVICES_WHY_SHOW_H
+#ifndef CMD_WHY_WHY_SHOW_H
+#define CMD_WHY_WHY_SHOW_H
 
 #include <stdbool.h>
 
@@ -14,8 +14,9 @@ struct why_event {
     struct sbuf advice; // one line
 };
 
-// why_show adds an explanation in words. Returns whether it waits for something.
-bool why_show(const yyjson_val *root, const struct why_event *event, struct sbuf *out);
+// why_show adds an explanation in words; fixes: remedies are marked that --fix can carry out.
+// Returns whether it waits for something or does not run.
+bool why_show(const yyjson_val *root, bool fixes, struct sbuf *out);
 
 // why_show_needs_events: the scheduler knows that a claim of the pod is not there, the events know
 // why.
