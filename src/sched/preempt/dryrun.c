@@ -176,9 +176,11 @@ enum dryrun_result dryrun_node(struct attempt *a, struct sched_node *n, struct p
     q->dry_runs++;
     for (size_t i = 0; i < q->lower.n; i++)
         overlay_remove(a, q->lower.p[i]);
+    a->nodes.going = &q->lower;
     bool fits = dryrun_fits(a, n, true, why);
     if (fits)
         dryrun_choose(a, n, b, &ret->cost);
+    a->nodes.going = NULL;
     bool better = fits && ret->cost.pods && (!best || preempt_cost_cmp(&ret->cost, best) < 0);
     if (better)
         ret->victims = arena_array(a->arena, struct sched_pod *, ret->cost.pods);
