@@ -381,6 +381,16 @@ static void a_restart_loses_nothing(void **state)
     kit_end(&k);
 }
 
+static int refuse_writes(struct world *w, const char *verb, const struct api_kind *kind,
+                         struct str name)
+{
+    (void)name;
+    if (w->refusals <= 0 || !str_eqz(kind->kind, "Pod") || strcmp(verb, "bind") == 0)
+        return 0;
+    w->refusals--;
+    return -ERR_INTERNAL;
+}
+
 // --- Ends of nominations -------------------------------------------------------------------------
 
 static void a_node_that_goes_ends_the_nomination(void **state)
@@ -408,17 +418,31 @@ static void a_preemptor_that_goes_frees_the_room(void **state)
     kit_end(&k);
 }
 
-// --- Failures ------------------------------------------------------------------------------------
-
-static int refuse_writes(struct world *w, const char *verb, const struct api_kind *kind,
-                         struct str name)
+// A pod that cannot be tried keeps no room from others.
+static void a_gate_ends_the_nomination(void **state)
 {
-    (void)name;
-    if (w->refusals <= 0 || !str_eqz(kind->kind, "Pod") || strcmp(verb, "bind") == 0)
-        return 0;
-    w->refusals--;
-    return -ERR_INTERNAL;
+    (void)state;
+    struct kit k;
+    start(&k);
+    kit_gpus(&k, "n", 1);
+    kit_claim(&k, "c", 1);
+    running(&k, "low", 1, "3", SLOW);
+    kit_pod(&k, "p",
+            "'priority':100,'resourceClaims':[{'name':'g','resourceClaimName':'c'}]," ASKS("3"));
+    world_run(&k.w, 3000);
+    assert_str(nominated(&k, "ns/p"), "n");
+    world_delete(&k.w, "ResourceClaim", "ns/c");
+    pending(&k, "next", 1, "3");
+    k.w.refuse = refuse_writes;
+    k.w.refusals = 2; // it is written again
+    finish(&k, "ns/low");
+    world_run(&k.w, 30000);
+    kit_on(&k, "ns/next", "n");
+    assert_int_equal(nominated(&k, "ns/p").n, 0);
+    kit_end(&k);
 }
+
+// --- Failures ------------------------------------------------------------------------------------
 
 // Whichever write fails, the pod gets its node in the end and no other pod goes for it.
 static void failed_writes_are_repeated(void **state)
@@ -485,5 +509,5 @@ RUN_TESTS(TEST_CASE(the_less_important_pod_goes), TEST_CASE(a_free_node_costs_no
           TEST_CASE(lower_pods_are_not_bound_into_promised_room),
           TEST_CASE(a_higher_pod_ends_the_nomination), TEST_CASE(a_restart_loses_nothing),
           TEST_CASE(a_node_that_goes_ends_the_nomination),
-          TEST_CASE(a_preemptor_that_goes_frees_the_room), TEST_CASE(failed_writes_are_repeated),
-          TEST_CASE(many_preemptors_settle))
+          TEST_CASE(a_preemptor_that_goes_frees_the_room), TEST_CASE(a_gate_ends_the_nomination),
+          TEST_CASE(failed_writes_are_repeated), TEST_CASE(many_preemptors_settle))

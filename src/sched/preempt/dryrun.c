@@ -96,7 +96,7 @@ static void dryrun_list_pods(struct attempt *a, const struct sched_node *n)
 static bool dryrun_fits(struct attempt *a, struct sched_node *n, bool devices, struct refusals *why)
 {
     struct preempt *q = &a->s->preempt;
-    q->units += 1 + a->spreads_len + (a->affinity ? 1 : 0) + a->volume.n;
+    q->units += 1 + 2 * (a->spreads_len + (a->affinity != NULL)) + a->volume.n;
     if (filter_node(a, n, why) != WHY_NONE)
         return false;
     if (!a->wants_len || !devices)
@@ -170,7 +170,7 @@ enum dryrun_result dryrun_node(struct attempt *a, struct sched_node *n, struct p
     struct preempt *q = &a->s->preempt;
     dryrun_list_pods(a, n);
     *ret = (struct preempt_candidate){.node = n};
-    q->units += q->order.n + q->lower.n;
+    q->units += q->order.n + q->lower.n * (1 + 2 * (a->spreads_len + (a->affinity != NULL)));
     if (!q->lower.n)
         return DRYRUN_NO_VICTIMS;
     q->dry_runs++;

@@ -201,6 +201,8 @@ enum preempt_outcome preempt_run(struct attempt *a, struct sbuf *note)
         return PREEMPT_NO_HELP;
     // An attempt that ends here has asked every node, and has been explained.
     s->preempt.units += s->cluster.nodes_known;
+    if (a->spreads_len || a->affinity) // … and has counted pods
+        s->preempt.units += map_len(&s->cluster.pods) / 4;
     if (!search_is_eligible(a, note, &outcome))
         return outcome;
     int64_t began_ns = exec_now_ns(s->exec);
@@ -246,6 +248,7 @@ bool preempt_turn_over(const struct sched *s)
 void preempt_init(struct sched *s)
 {
     list_init(&s->preempt.running);
+    s->preempt.again_timer = (struct exec_timer){.fn = nominate_write_again, .arg = s};
 }
 
 void preempt_start(struct sched *s)
@@ -256,6 +259,7 @@ void preempt_start(struct sched *s)
 
 void preempt_done(struct sched *s)
 {
+    exec_timer_stop(s->exec, &s->preempt.again_timer);
     evict_drop_all(s);
     informer_free(s->preempt.budgets);
     vec_done(&s->preempt.lower);
