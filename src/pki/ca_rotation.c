@@ -6,6 +6,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/file.h>
 
 #include "os/file.h"
 #include "pki/csr.h"
@@ -163,7 +167,7 @@ int ca_rotation_phase(const char *folder, struct err *err)
     return r < 0 ? r : ca_rotation_phase_of(&c, err);
 }
 
-int ca_rotation_begin(const char *folder, int64_t now, struct err *err)
+static int ca_rotation_begin_locked(const char *folder, int64_t now, struct err *err)
 {
     cleanup_with(ca_rotation_done) struct ca_rotation c = {0};
     struct pki_key_pair fresh = {0};
@@ -180,7 +184,29 @@ int ca_rotation_begin(const char *folder, int64_t now, struct err *err)
     return r;
 }
 
-int ca_rotation_issue(const char *folder, struct err *err)
+// ca_rotation_lock lets one process at a time change the CA. The lock ends with the descriptor.
+static int ca_rotation_lock(const char *folder, struct err *err)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || flock(fd, LOCK_EX) < 0) {
+        int code = errno;
+        if (fd >= 0)
+            (void)close(fd);
+        return err_set(err, code, "cannot lock %s: %s", folder, strerrordesc_np(code));
+    }
+    return fd;
+}
+
+int ca_rotation_begin(const char *folder, int64_t now, struct err *err)
+{
+    int lock = ca_rotation_lock(folder, err);
+    int r = lock < 0 ? lock : ca_rotation_begin_locked(folder, now, err);
+    if (lock >= 0)
+        (void)close(lock);
+    return r;
+}
+
+static int ca_rotation_issue_locked(const char *folder, struct err *err)
 {
     cleanup_with(ca_rotation_done) struct ca_rotation c = {0};
     int r = ca_rotation_open(folder, CA_TRUSTED, &c, err);
@@ -209,7 +235,7 @@ static int ca_rotation_check_files(const struct ca_rotation *c, const char *fold
     return r;
 }
 
-int ca_rotation_finish(const char *folder, bool force, struct err *err)
+static int ca_rotation_finish_locked(const char *folder, bool force, struct err *err)
 {
     cleanup_with(ca_rotation_done) struct ca_rotation c = {0};
     int r = ca_rotation_open(folder, CA_ISSUING, &c, err);
@@ -220,4 +246,22 @@ int ca_rotation_finish(const char *folder, bool force, struct err *err)
         return key;
     r = ca_rotation_write(c.certificate_file, c.certificates[0], NULL, err);
     return r < 0 ? r : ca_rotation_write(c.key_file, c.keys[key], NULL, err);
+}
+
+int ca_rotation_issue(const char *folder, struct err *err)
+{
+    int lock = ca_rotation_lock(folder, err);
+    int r = lock < 0 ? lock : ca_rotation_issue_locked(folder, err);
+    if (lock >= 0)
+        (void)close(lock);
+    return r;
+}
+
+int ca_rotation_finish(const char *folder, bool force, struct err *err)
+{
+    int lock = ca_rotation_lock(folder, err);
+    int r = lock < 0 ? lock : ca_rotation_finish_locked(folder, force, err);
+    if (lock >= 0)
+        (void)close(lock);
+    return r;
 }

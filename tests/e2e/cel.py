@@ -68,7 +68,7 @@ def answering():
 
 
 def helping():
-    every = dray('help').stdout
+    every = dray('help', 'all').stdout
     for verb in ('cel', 'convert', 'explain', 'validate', 'version'):
         expect(f'help lists {verb}', f'\n  {verb} ' in every, True)
         expect(f'{verb} --help', dray(verb, '--help').stdout.startswith(f'dray {verb}: '), True)

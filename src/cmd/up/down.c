@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // dray down: ends the cluster of a data directory and removes what it has left on this machine.
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,13 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 
 #include "cmd/common.h"
 #include "cmd/data/data_dir.h"
-#include "cmd/local.h"
 #include "cmd/verb.h"
 #include "node/teardown.h"
 #include "os/file.h"
@@ -63,34 +62,61 @@ const struct cli_verb down_verb = {
 
 // --- The process ---------------------------------------------------------------------------------
 
-// down_find_server: the process behind the server's socket; 0: none listens there.
-static pid_t down_find_server(const char *socket_path)
+// down_has_open: the process has the file open.
+static bool down_has_open(const char *pid, const char *file)
 {
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    struct ucred peer = {0};
-    socklen_t size = sizeof(peer);
-    if (strlen(socket_path) >= sizeof(to.sun_path))
-        return 0;
-    memcpy(to.sun_path, socket_path, strlen(socket_path) + 1);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return 0;
-    bool found = connect(fd, (const struct sockaddr *)&to, sizeof(to)) == 0 &&
-                 getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
-    (void)close(fd);
-    return found ? peer.pid : 0;
+    cleanup_sbuf struct sbuf dir = {0};
+    sbuf_addf(&dir, "/proc/%s/fd", pid);
+    DIR *d = opendir(dir.p);
+    bool found = false;
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): this stream has one thread
+    for (const struct dirent *e; d && !found && (e = readdir(d));) {
+        cleanup_sbuf struct sbuf link = {0};
+        char target[PATH_MAX];
+        sbuf_addf(&link, "%s/%s", dir.p, e->d_name);
+        ssize_t n = readlink(link.p, target, sizeof(target) - 1);
+        target[n > 0 ? n : 0] = '\0';
+        found = strcmp(target, file) == 0;
+    }
+    if (d)
+        (void)closedir(d);
+    return found;
 }
 
-static int down_stop_server(const char *socket_path, struct err *err)
+// down_find_server: the process that has the database open, wherever its socket is; 0: none. dir is
+// absolute.
+static pid_t down_find_server(const char *dir)
 {
-    pid_t pid = down_find_server(socket_path);
+    cleanup_sbuf struct sbuf database = {0};
+    int64_t pid = 0;
+    sbuf_addf(&database, "%s/dray.db", dir);
+    DIR *d = opendir("/proc");
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): this stream has one thread
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        if (str_to_i64(str_z(e->d_name), &pid) == 0 && pid > 1 && pid != getpid() &&
+            down_has_open(e->d_name, database.p))
+            break;
+        pid = 0;
+    }
+    if (d)
+        (void)closedir(d);
+    return (pid_t)pid;
+}
+
+static int down_stop_server(const char *dir, struct err *err)
+{
+    pid_t pid = down_find_server(dir);
     if (pid <= 0)
         return 0;
     // The descriptor names the process even if its number is reused.
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd < 0 && errno == ESRCH)
         return 0;
-    if (fd < 0 || kill(pid, SIGTERM) < 0) {
+    if (fd >= 0 && down_find_server(dir) != pid) { // it has ended meanwhile
+        (void)close(fd);
+        return 0;
+    }
+    if (fd < 0 || syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0) < 0) {
         int code = errno;
         if (fd >= 0)
             (void)close(fd);
@@ -131,15 +157,16 @@ static int down_clear_machine(const char *dir, struct err *err)
 // A directory that no server has made is not ours to delete.
 static int down_purge(const char *dir, struct err *err)
 {
-    char *database = data_dir_path(dir, "dray.db"), *keys = data_dir_path(dir, "pki");
-    bool ours = access(database, F_OK) == 0 || access(keys, F_OK) == 0;
-    free(database);
-    free(keys);
-    if (!ours)
-        return err_set(err, ERR_INVALID,
-                       "%s is not deleted: it has neither dray.db nor pki, so it is no data "
-                       "directory",
-                       dir);
+    static const char *const own[] = {"dray.db", "pki/ca.key", "pki/sa.key"};
+    for (size_t i = 0; i < array_len(own); i++) {
+        char *path = data_dir_path(dir, own[i]);
+        bool there = access(path, F_OK) == 0;
+        free(path);
+        if (!there)
+            return err_set(err, ERR_INVALID,
+                           "%s is not deleted: it has no %s, so it is no data directory", dir,
+                           own[i]);
+    }
     int r = file_remove_tree(dir, err);
     if (r == 0)
         printf("deleted %s\n", dir);
@@ -148,26 +175,25 @@ static int down_purge(const char *dir, struct err *err)
 
 static int verb_down(void)
 {
-    cleanup_sbuf struct sbuf dir = {0}, socket_path = {0};
+    cleanup_sbuf struct sbuf given = {0};
+    char dir[PATH_MAX];
     struct err err = {0};
     const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nothing sets it
     if (args.data_dir)
-        sbuf_addz(&dir, args.data_dir);
+        sbuf_addz(&given, args.data_dir);
     else
-        sbuf_addf(&dir, "%s/.dray", home && home[0] ? home : ".");
-    local_socket(&socket_path, NULL, dir.p);
-    int r = access(dir.p, F_OK) == 0 ? 0
-                                     : err_set(&err, ENOENT,
-                                               "there is no data directory %s; give "
-                                               "another with --data-dir",
-                                               dir.p);
+        sbuf_addf(&given, "%s/.dray", home && home[0] ? home : ".");
+    int r = realpath(given.p, dir)
+                ? 0
+                : err_set(&err, ENOENT,
+                          "there is no data directory %s; give another with --data-dir", given.p);
     if (r == 0)
-        r = down_stop_server(socket_path.p, &err);
+        r = down_stop_server(dir, &err);
     if (r == 0)
-        r = down_clear_machine(dir.p, &err);
+        r = down_clear_machine(dir, &err);
     if (r == 0 && args.purge)
-        r = down_purge(dir.p, &err);
+        r = down_purge(dir, &err);
     else if (r == 0)
-        printf("nothing of it runs any more; %s has the data, --purge deletes it\n", dir.p);
+        printf("nothing of it runs any more; %s has the data, --purge deletes it\n", dir);
     return r < 0 ? common_fail("down", &err) : VERB_OK;
 }

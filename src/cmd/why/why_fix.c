@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "client/remote.h"
 #include "cmd/common.h"
 #include "cmd/objects/objects.h"
 #include "cmd/verb.h"
 #include "cmd/why/why_step.h"
+#include "view/text.h"
 
 #include "base/banned.h"
 
@@ -48,9 +50,12 @@ void why_kind_add_path(struct sbuf *out, const struct why_kind *k, struct str na
                        struct str name)
 {
     sbuf_addz(out, k->group);
-    if (k->namespaced)
-        sbuf_addf(out, "/namespaces/%.*s", STR_ARG(namespace));
-    sbuf_addf(out, "/%s/%.*s", k->plural, STR_ARG(name));
+    if (k->namespaced) {
+        sbuf_addz(out, "/namespaces/");
+        client_escape(out, namespace);
+    }
+    sbuf_addf(out, "/%s/", k->plural);
+    client_escape(out, name);
 }
 
 // --- Which remedy --------------------------------------------------------------------------------
@@ -103,14 +108,17 @@ static void fix_show(const yyjson_val *remedy, int64_t n, const struct why_steps
 {
     const char *before = "";
     const yyjson_val *changes = objects_list(remedy, "changes");
-    printf("Remedy %lld: ", (long long)n);
+    cleanup_sbuf struct sbuf line = {0}, out = {0};
+    sbuf_addf(&line, "Remedy %lld: ", (long long)n);
     json_arr_foreach(changes, c) {
-        printf("%s%.*s", before, STR_ARG(json_get_str(c, "text")));
+        sbuf_addf(&line, "%s%.*s", before, STR_ARG(json_get_str(c, "text")));
         before = " and ";
     }
-    printf("\n");
+    sbuf_addc(&line, '\n');
     for (size_t i = 0; i < steps->n; i++)
-        printf("  %.*s\n", STR_ARG(steps->p[i].text));
+        sbuf_addf(&line, "  %.*s\n", STR_ARG(steps->p[i].text));
+    view_add_wrapped(&out, sbuf_str(&line), 0); // texts of tenants must not move the cursor
+    (void)fwrite(out.p, 1, out.n, stdout);
     (void)fflush(stdout);
 }
 

@@ -231,14 +231,15 @@ static void step_delete(struct why_plan *p, const struct why_object *o, bool for
 {
     struct why_step s = {.method = "DELETE", .type = "application/json"};
     s.target = object_path(p, o);
-    s.body = force
-                 ? STR("{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",\"gracePeriodSeconds\":0,"
-                       "\"propagationPolicy\":\"Background\"}")
-                 : STR("{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",\"propagationPolicy\":"
-                       "\"Background\"}");
+    s.uid = arena_str(&p->arena, objects_text(o->doc.root, "metadata.uid"));
+    // What was shown is deleted, not another object that has its name by now.
+    s.body =
+        arena_strf(&p->arena,
+                   "{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",%s"
+                   "\"propagationPolicy\":\"Background\",\"preconditions\":{\"uid\":\"%.*s\"}}",
+                   force ? "\"gracePeriodSeconds\":0," : "", STR_ARG(s.uid));
     s.text = arena_strf(&p->arena, "delete %.*s", STR_ARG(object_words(p, o)));
     s.path = wait ? s.target : STR("");
-    s.uid = arena_str(&p->arena, objects_text(o->doc.root, "metadata.uid"));
     vec_push_arena(&p->arena, &p->steps, s);
 }
 
@@ -246,7 +247,7 @@ static void step_create(struct why_plan *p, const struct why_object *o, struct s
 {
     struct why_step s = {.method = "POST", .type = "application/json", .body = body};
     struct str path = object_path(p, o);
-    s.target = str_upto(path, path.n - o->name.n - 1);
+    s.target = str_upto(path, (size_t)str_rfind_char(path, '/'));
     s.text = arena_strf(&p->arena, "create %.*s", STR_ARG(object_words(p, o)));
     vec_push_arena(&p->arena, &p->steps, s);
 }
@@ -279,6 +280,23 @@ static bool is_mutable(const yyjson_val *patch)
     return all;
 }
 
+// Who creates a pod chooses what its owner references name: only kinds with a template are followed.
+static bool owner_is_workload(const yyjson_val *owner)
+{
+    static const struct {
+        const char *version, *kind;
+    } kinds[] = {{"apps/v1", "Deployment"},
+                 {"apps/v1", "ReplicaSet"},
+                 {"apps/v1", "StatefulSet"},
+                 {"apps/v1", "DaemonSet"},
+                 {"batch/v1", "Job"}};
+    for (size_t i = 0; i < array_len(kinds); i++)
+        if (str_eqz(json_get_str(owner, "apiVersion"), kinds[i].version) &&
+            str_eqz(json_get_str(owner, "kind"), kinds[i].kind))
+            return true;
+    return false;
+}
+
 // The controller at the top, whose template the pod is made of; *ret_found is false for a pod of
 // its own.
 static int owner_find(struct why_plan *p, const yyjson_val *pod, struct str namespace,
@@ -288,13 +306,17 @@ static int owner_find(struct why_plan *p, const yyjson_val *pod, struct str name
     *ret_found = false;
     for (size_t i = 0; o && i < OWNERS_MAX; i++) {
         struct str kind = json_get_str(o, "kind");
-        if (!why_kind_find(kind, NULL))
+        struct str uid = json_get_str(o, "uid");
+        if (!owner_is_workload(o))
             return *ret_found ? 0
                               : err_set(err, ERR_INVALID,
                                         "the pod belongs to %.*s %.*s; change that instead",
                                         STR_ARG(kind), STR_ARG(json_get_str(o, "name")));
         json_doc_done(&ret->doc);
         int r = object_read(p, kind, namespace, json_get_str(o, "name"), ret, err);
+        if (r == 0 && !str_eq(objects_text(ret->doc.root, "metadata.uid"), uid))
+            r = err_set(err, ERR_CONFLICT, "the pod's owner %.*s %.*s is another object by now",
+                        STR_ARG(kind), STR_ARG(json_get_str(o, "name")));
         if (r < 0)
             return r;
         *ret_found = true;
@@ -548,6 +570,9 @@ int why_plan_run(struct why_plan *p, struct err *err)
                                              .body = s->body,
                                              .content_type = str_z(s->type)};
         int r = cluster_request(p->c, q, &answer, err);
+        if (r < 0 && i && strcmp(s->method, "POST") == 0) // nothing that was deleted may be lost
+            (void)fprintf(stderr, "What was to be created, for 'dray apply -f FILE':\n%.*s\n",
+                          STR_ARG(s->body));
         if (r < 0)
             return err_wrap(err, "%.*s", STR_ARG(s->text));
         if (s->path.n && (r = step_await_gone(p, s, err)) < 0)

@@ -123,13 +123,18 @@ static bool cluster_images_equal(const struct api_container_image_array *x,
     return equal;
 }
 
+#define IMAGE_BYTES_MAX (INT64_C(1) << 50) // as nodes report them
+
 static void cluster_image_count(struct cluster *c, struct str name, int64_t bytes, bool add)
 {
     struct image_use *use = map_get(&c->images, name);
     if (!use && add) {
         char *own = xstrndup(name.p, name.n);
         use = map_put(&c->images, str_make(own, name.n));
-        *use = (struct image_use){.name = own, .bytes = bytes > 0 ? bytes : 0};
+        *use = (struct image_use){.name = own,
+                                  .bytes = bytes < 0                 ? 0
+                                           : bytes > IMAGE_BYTES_MAX ? IMAGE_BYTES_MAX
+                                                                     : bytes};
     }
     if (!use)
         return;

@@ -503,7 +503,9 @@ void cycle_run(struct sched *s, struct sched_pod *p)
         cycle_on_failed(&a);
         break;
     }
-    if (p->state != POD_POSTPONED)
-        p->cost.spent = 0; // however it ended, the next attempt has a budget of its own
+    if (p->state != POD_POSTPONED) { // however it ended, the next attempt begins anew
+        p->cost.spent = 0;
+        free(take_ptr(p->queue.search));
+    }
     cycle_end(&a);
 }

@@ -270,6 +270,7 @@ static void pod_gone(struct sched *s, struct sched_pod *p)
 {
     bool holds = p->node || p->on.nominated.node;
     uint32_t whys = holds ? sched_room_whys(p) : 0;
+    cluster_nominate(&s->cluster, p, (struct str){0}); // else it would wait for itself
     struct sched_node *waited = p->node && !list_empty(&p->node->nominated) ? p->node : NULL;
     beside_gone(s, p);
     bind_pod_changed(s, p);

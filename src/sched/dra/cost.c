@@ -37,7 +37,7 @@ bool cost_turn_over(const struct sched *s, uint64_t spent_before)
 void cost_end_turn(struct sched *s, uint64_t spent_before)
 {
     uint64_t spent = s->cost.meter.spent - spent_before;
-    s->cost.active_next &= cost_turn_over(s, spent_before);
+    s->cost.active_next &= cost_turn_over(s, spent_before) || preempt_turn_over(s);
     s->stats.selector_turn_most =
         spent > s->stats.selector_turn_most ? spent : s->stats.selector_turn_most;
 }

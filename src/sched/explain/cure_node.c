@@ -3,6 +3,7 @@
 // What takes an obstacle of a node away: the pod asks for less or for something else, or others
 // open the node or leave it. Each change is made to the trial's copies.
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "api/match/label.h"
 #include "api/match/node.h"
@@ -366,19 +367,30 @@ static bool step_end_pod(struct trial *t, enum why w, struct sched_pod *p)
     return true;
 }
 
-// The pod's own namespace first. Lifting changes the node's list, so it is copied.
+static int cure_node_cmp_keys(const void *x, const void *y)
+{
+    const struct sched_pod *const *a = x, *const *b = y;
+    return str_cmp((*a)->key, (*b)->key);
+}
+
+// The pod's own namespace first, by name: the node's list has the order in which pods came. Lifting
+// changes that list, so it is copied.
 static bool step_end_any(struct trial *t, enum why w)
 {
-    struct sched_pod *pods[PODS_TRIED];
-    size_t n = 0;
+    size_t n = 0, all = 0, most = t->node->pods.n;
+    struct sched_pod **sorted = arena_array(&t->arena, struct sched_pod *, most + 1);
+    struct sched_pod **pods = arena_array(&t->arena, struct sched_pod *, most + 1);
+    for (size_t i = 0; i < most; i++)
+        if (!t->node->pods.p[i]->assumed && !t->node->pods.p[i]->binding)
+            sorted[all++] = t->node->pods.p[i];
+    if (all)
+        qsort(sorted, all, sizeof(*sorted), cure_node_cmp_keys);
     for (int own = 1; own >= 0; own--)
-        for (size_t i = 0; i < t->node->pods.n && n < PODS_TRIED; i++) {
-            struct sched_pod *p = t->node->pods.p[i];
-            bool same = str_eq(p->api->metadata.namespace, t->api->metadata.namespace);
-            if (!p->assumed && !p->binding && same == (own == 1))
-                pods[n++] = p;
-        }
-    for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < all; i++)
+            if (str_eq(sorted[i]->api->metadata.namespace, t->api->metadata.namespace) ==
+                (own == 1))
+                pods[n++] = sorted[i];
+    for (size_t i = 0; i < n && i < PODS_TRIED; i++)
         if (step_end_pod(t, w, pods[i]))
             return true;
     return false;

@@ -55,9 +55,21 @@ struct owners_search {
     size_t services;
 };
 
+// Services that select alike add a term once.
+static bool owners_has_label(const struct owners_search *f, const struct api_str_entry *label)
+{
+    for (size_t i = 0; i < f->terms.n; i++)
+        if (str_eq(f->terms.p[i].key, label->key) && f->terms.p[i].values.n == 1 &&
+            str_eq(f->terms.p[i].values.p[0], label->value))
+            return true;
+    return false;
+}
+
 static void owners_add_labels(struct owners_search *f, const struct api_str_map *labels)
 {
     for (size_t i = 0; i < labels->n; i++) {
+        if (owners_has_label(f, &labels->p[i]))
+            continue;
         struct str *value = arena_one(f->arena, struct str);
         *value = labels->p[i].value;
         vec_push_arena(f->arena, &f->terms,

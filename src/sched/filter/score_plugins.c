@@ -212,7 +212,8 @@ static int64_t score_image(const struct attempt *a, const struct sched_node *n, 
     const struct image_use *use = cluster_image(c, image);
     if (!use || !cluster_node_has_image(n, image))
         return 0;
-    return (int64_t)((double)use->bytes * ((double)use->nodes / (double)c->nodes_known));
+    double spread = (double)use->nodes / (double)c->nodes_known;
+    return (int64_t)((double)use->bytes * (spread < 1 ? spread : 1));
 }
 
 static void score_images(const struct score_question *q, int64_t *v)

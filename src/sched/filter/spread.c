@@ -19,8 +19,9 @@ struct spread {
         int64_t n;
     } low[2]; // the two domains with the fewest pods, before any dry run
     bool hard;
-    bool self;   // the pod itself matches
-    bool system; // not the pod's own: nodes without the key count, too
+    bool counted; // preferences are counted when nodes are scored
+    bool self;    // the pod itself matches
+    bool system;  // not the pod's own: nodes without the key count, too
 };
 
 static bool spread_matches_pod(const struct attempt *a,
@@ -95,8 +96,9 @@ static void spread_find_least(struct spread *s)
     s->least = map_len(&s->counts) && !spread_has_few_domains(s) ? s->low[0].n : 0;
 }
 
-static void spread_count_pods(struct attempt *a, struct spread *s)
+static void spread_count_pods(const struct attempt *a, struct spread *s)
 {
+    s->counted = true;
     const struct cluster *c = &a->s->cluster;
     struct str key = s->api->topology_key;
     for (size_t i = 0; i < c->order.n; i++)
@@ -175,7 +177,8 @@ void spread_begin(struct attempt *a)
         s->system = system;
     }
     for (size_t i = 0; i < all.n; i++)
-        spread_count_pods(a, &a->spreads[i]);
+        if (a->spreads[i].hard)
+            spread_count_pods(a, &a->spreads[i]);
 }
 
 void spread_end(struct attempt *a)
@@ -284,6 +287,9 @@ void spread_score(const struct attempt *a, struct sched_node *const *nodes, size
 {
     int64_t least = INT64_MAX, most = 0;
     size_t *sizes = arena_array(a->arena, size_t, a->spreads_len);
+    for (size_t i = 0; i < a->spreads_len; i++)
+        if (!a->spreads[i].counted)
+            spread_count_pods(a, &a->spreads[i]);
     for (size_t i = 0; i < a->spreads_len; i++)
         sizes[i] = a->spreads[i].hard ? 0 : spread_size(a, &a->spreads[i], nodes, n);
     for (size_t i = 0; i < n; i++) {

@@ -140,6 +140,7 @@ static void dryrun_choose(struct attempt *a, struct sched_node *n, struct preemp
     budgets_reset(b);
     for (size_t i = 0; i < lower->n; i++)
         violating[i] = budgets_violated(b, lower->p[i]->api);
+    a->s->preempt.units += b->spent;
     dryrun_spare(a, n, violating, true, cost);
     dryrun_spare(a, n, violating, false, cost);
 }

@@ -67,13 +67,27 @@ static bool evict_is_wanted(const struct preemption *e)
     return p && p->on.nominated.node && !p->node && str_eq(p->on.nominated.node->name, e->where);
 }
 
+// evict_is_awaited: a pod that has to go is still on the node. Also one that ends for another reason
+// than preemption: its end wakes the preemptor, which must not try again before.
+static bool evict_is_awaited(const struct sched_pod *p)
+{
+    const struct sched_node *n = p->on.nominated.node;
+    for (size_t i = 0; n && i < n->pods.n; i++) {
+        const struct sched_pod *v = n->pods.p[i];
+        if (v->queue.priority < p->queue.priority &&
+            (v->on.evicted || v->api->metadata.deletion_timestamp.set))
+            return true;
+    }
+    return false;
+}
+
 static void evict_end(struct preemption *e)
 {
     struct sched_pod *p = evict_find(e->s, e->pod);
     bool waits = p && p->state == POD_WAITING;
     if (waits && e->failed)
         queue_retry(&e->s->queue, p);
-    else if (waits && !preempt_is_ending(p))
+    else if (waits && !evict_is_awaited(p))
         queue_activate(&e->s->queue, p); // its victims have gone before the answers came
     evict_free(e);
 }

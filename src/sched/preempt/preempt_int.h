@@ -18,19 +18,21 @@
 struct preempt_budget {
     const struct api_pod_disruption_budget *api;
     int32_t left;
+    uint32_t weight; // of a look at its selector, in units
 };
 
 // All budgets, by namespace and name.
 struct preempt_budgets {
     struct preempt_budget *p;
     size_t n;
+    uint64_t spent; // units of work since budgets_reset
 };
 
 void budgets_start(struct sched *s);
 void budgets_read(struct attempt *a, struct preempt_budgets *ret);
 
 // budgets_reset begins to count anew; budgets_violated counts the deletion of a pod: true when a
-// budget does not allow it.
+// budget does not allow it, and when the budgets of the pods so far were too many to look at.
 void budgets_reset(struct preempt_budgets *b);
 bool budgets_violated(struct preempt_budgets *b, const struct api_pod *pod);
 

@@ -17,6 +17,9 @@
 
 // A search that goes on in a later turn. The best node is looked at again in the end, since
 // everything may have changed.
+// A turn looks at so many nodes at least, however many the cluster has: the search goes on.
+#define NODES_TURN_LEAST 16
+
 struct preempt_search {
     uint32_t begin, visited; // nodes by index
     uint32_t found, sound;   // candidates; those that violate no budget
@@ -96,8 +99,10 @@ static bool search_nodes(struct attempt *a, struct preempt_search *q, struct pre
 {
     const struct cluster *c = &a->s->cluster;
     struct refusals why = {0};
+    const uint32_t first = q->visited;
     while (!search_is_complete(a, q)) {
-        if (a->s->preempt.units >= UNITS_TURN || a->s->cost.meter.refused)
+        bool late = a->s->preempt.units >= UNITS_TURN && q->visited - first >= NODES_TURN_LEAST;
+        if (late || a->s->cost.meter.refused)
             return false;
         search_node(a, q, c->order.p[(q->begin + q->visited++) % c->order.n], b, &why, best);
     }
@@ -177,6 +182,7 @@ static bool search_is_eligible(struct attempt *a, struct sbuf *note, enum preemp
         return false;
     }
     if (s->preempt.listed == BUDGETS_FORBIDDEN) {
+        s->preempt.missed = true; // the pod is tried again when they are known
         sbuf_addz(note, "not possible: the server does not let the scheduler list "
                         "poddisruptionbudgets; grant get, list and watch.");
         return false;
