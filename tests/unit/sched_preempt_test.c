@@ -391,6 +391,30 @@ static int refuse_writes(struct world *w, const char *verb, const struct api_kin
     return -ERR_INTERNAL;
 }
 
+// A victim that waits for its devices goes back to the queue; it is not deleted.
+static void a_pod_on_its_way_is_turned_back(void **state)
+{
+    (void)state;
+    struct kit k;
+    start(&k);
+    world_put(&k.w, "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceSlice','metadata':{'name':"
+                    "'s'},'spec':{'driver':'drv','nodeName':'n','pool':{'name':'n','generation':1,"
+                    "'resourceSliceCount':1},'devices':[{'name':'gpu-0','bindsToNode':true,"
+                    "'bindingConditions':['ready'],'bindingFailureConditions':['bad']}]}}");
+    kit_claim(&k, "c", 1);
+    kit_pod(&k, "low",
+            "'priority':1,'resourceClaims':[{'name':'g','resourceClaimName':'c'}]," ASKS("3"));
+    world_run(&k.w, 100);
+    assert_non_null(world_claim(&k.w, "ns/c")->status.allocation);
+    assert_int_equal(world_node_of(&k.w, "ns/low").n, 0);
+    pending(&k, "p", 100, "3");
+    world_run(&k.w, 3000);
+    kit_on(&k, "ns/p", "n");
+    assert_true(exists(&k, "ns/low"));
+    assert_non_null(world_event(&k.w, "low", "Preempted"));
+    kit_end(&k);
+}
+
 // --- Ends of nominations -------------------------------------------------------------------------
 
 static void a_node_that_goes_ends_the_nomination(void **state)
@@ -509,5 +533,6 @@ RUN_TESTS(TEST_CASE(the_less_important_pod_goes), TEST_CASE(a_free_node_costs_no
           TEST_CASE(lower_pods_are_not_bound_into_promised_room),
           TEST_CASE(a_higher_pod_ends_the_nomination), TEST_CASE(a_restart_loses_nothing),
           TEST_CASE(a_node_that_goes_ends_the_nomination),
+          TEST_CASE(a_pod_on_its_way_is_turned_back),
           TEST_CASE(a_preemptor_that_goes_frees_the_room), TEST_CASE(a_gate_ends_the_nomination),
           TEST_CASE(failed_writes_are_repeated), TEST_CASE(many_preemptors_settle))

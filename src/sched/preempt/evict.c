@@ -67,8 +67,8 @@ static bool evict_is_wanted(const struct preemption *e)
     return p && p->on.nominated.node && !p->node && str_eq(p->on.nominated.node->name, e->where);
 }
 
-// evict_is_awaited: a pod that has to go is still on the node. Also one that ends for another reason
-// than preemption: its end wakes the preemptor, which must not try again before.
+// evict_is_awaited: a pod that has to go is still on the node. Also one that ends for another
+// reason than preemption: its end wakes the preemptor, which must not try again before.
 static bool evict_is_awaited(const struct sched_pod *p)
 {
     const struct sched_node *n = p->on.nominated.node;
@@ -205,9 +205,10 @@ static void evict_on_nominated(struct sched *s, void *arg, const struct client_a
 static bool evict_cancel_binding(const struct preemption *e, struct sched_pod *victim)
 {
     struct binding *b = victim->binding;
-    if (!victim->assumed || !b || b->sent || !bind_is_waiting(b))
+    if (!victim->assumed || !b || b->sent || victim->group || !bind_is_waiting(b))
         return false;
     evict_record(e, victim->object, " (in kube-scheduler memory).");
+    victim->on.evicted = true; // until it is off the node
     bind_fail(b, "preempted by pod %.*s", STR_ARG(e->pod->meta->uid));
     bind_undo(b);
     return true;
