@@ -58,7 +58,7 @@ def broken(c, top):
     """An XID on a device in use: the simulated hardware of a node beside those of `dray up`."""
     c.good('POST', HEAD, {'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'real'}})
     ready(c, 'True')
-    hw = driver(c, top, 'example-gpu', 'real', '--no-classes')
+    hw = driver(c, top, 'example-gpu', 'real', '--no-classes', '--reset-ms', '600000')  # it stays broken
     try:
         assert hw.stdout.readline() == 'drivers run\n'
         c.until('its devices are published', lambda: 'real' in dray(c, 'free', '--class', 'gpu.example.com').stdout)

@@ -217,11 +217,12 @@ def main():
     only = sys.argv[2:]
     try:
         words(top)
-        for p in only or ('nvidia-a100-mig', 'example-gpu-partitions', 'example-net', 'ip-cameras', 'fpga', 'numa-gpu-nic-cpu'):
+        every = 1 if os.environ.get('TEST_ALL') else 5  # a sample; TEST_ALL=1 tries all, which takes minutes
+        for p in only or ('nvidia-a100-mig', 'example-net', 'ip-cameras', 'numa-gpu-nic-cpu', 'example-gpu-partitions', 'fpga')[:6 // every + 1]:
             fits(top, p, p)
-        for p in only or ('numa-gpu-nic-cpu', 'example-net', 'nvidia-a100-mig'):
+        for p in only or ('numa-gpu-nic-cpu', 'nvidia-a100-mig', 'example-net')[:3 // every + 1]:
             plans(top, p, 1)
-        for p in only or PROFILES:
+        for p in only or PROFILES[::every]:
             profile(top, p)
     finally:
         shutil.rmtree(top, ignore_errors=True)

@@ -261,10 +261,10 @@ def main():
         used = [r['device'] for c in w.call('GET', '/apis/resource.k8s.io/v1/resourceclaims')['items'] for r in c['status']['allocation']['devices']['results']]
         assert len(used) == len(set(used)) == 3, used
         out = subprocess.run([w.dray, 'why', 'pod/c', '--kubeconfig', os.path.join(w.data, 'admin.kubeconfig')], capture_output=True, text=True, check=False)
-        assert out.returncode == 0 and 'to n' in out.stdout, (out.stdout, out.stderr)
+        assert out.returncode == 1 and 'is bound to n and does not run' in out.stdout, (out.stdout, out.stderr)  # no kubelet is there
         for file in (os.path.join(w.data, 'admin.kubeconfig'), shutil.copy(os.path.join(w.data, 'admin.kubeconfig'), w.top)):
             out = subprocess.run([w.dray, 'why', 'pod/c'], env=dict(os.environ, KUBECONFIG=file), capture_output=True, text=True, check=False)
-            assert out.returncode == 0 and 'to n' in out.stdout, (file, out.stdout, out.stderr)
+            assert out.returncode == 1 and 'is bound to n and does not run' in out.stdout, (file, out.stdout, out.stderr)
         out = subprocess.run([w.dray, 'plan', '--all', '--kubeconfig', os.path.join(w.data, 'admin.kubeconfig')], capture_output=True, text=True, check=False)
         assert out.returncode == 0 and 'default/c' in out.stdout, (out.stdout, out.stderr)
         w.end(third)

@@ -280,7 +280,8 @@ static bool is_mutable(const yyjson_val *patch)
     return all;
 }
 
-// Who creates a pod chooses what its owner references name: only kinds with a template are followed.
+// Who creates a pod chooses what its owner references name: only kinds with a template are
+// followed.
 static bool owner_is_workload(const yyjson_val *owner)
 {
     static const struct {
