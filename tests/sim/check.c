@@ -365,6 +365,19 @@ static bool made_for_same(const struct api_resource_claim *a, const struct api_r
            str_eq(entry, meta_annotation(&b->metadata, STR(CLAIM_POD_ANNOTATION)));
 }
 
+// No pod can have a higher priority than this one.
+static void check_preempted(struct content *c)
+{
+    for (size_t i = 0; i < c->lists[LOADED_PODS].n; i++) {
+        const struct api_pod *pod = c->lists[LOADED_PODS].p[i];
+        for (size_t k = 0; k < pod->status.conditions.n; k++)
+            if (str_eqz(pod->status.conditions.p[k].reason, "PreemptionByScheduler") &&
+                str_eqz(pod->spec.priority_class_name, SIM_HIGHEST))
+                sim_break(c->s, "pod %.*s/%.*s of the highest priority is preempted",
+                          STR_ARG(pod->metadata.namespace), STR_ARG(pod->metadata.name));
+    }
+}
+
 static void check_generated(struct content *c)
 {
     const struct objects *claims = &c->lists[LOADED_CLAIMS];
@@ -387,6 +400,7 @@ void content_check(struct content *c)
     check_reservations(c);
     check_bound(c);
     check_generated(c);
+    check_preempted(c);
 }
 
 void sim_check(struct sim *s)

@@ -11,8 +11,9 @@
 #include "base/banned.h"
 
 // From this seed on PodGroups are among what happens; earlier ones are what they were.
-#define GROUP_SEEDS 20000
-#define LOSS_SEEDS  40000
+#define PRIORITY_SEEDS 10000
+#define GROUP_SEEDS    20000
+#define LOSS_SEEDS     40000
 
 #define START_NS (INT64_C(1800000000) * CLOCK_NS_PER_SEC)
 
@@ -202,6 +203,7 @@ void sim_open(struct sim *s, uint64_t seed, bool verbose)
     features_init(&s->features, FEATURES_MINOR);
     s->cel = api_cel_engine_new();
     s->groups = seed >= GROUP_SEEDS;
+    s->priorities = seed >= PRIORITY_SEEDS && !s->groups;
     s->losses = seed >= LOSS_SEEDS;
     if (s->groups)
         must(features_parse(&s->features,

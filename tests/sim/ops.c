@@ -55,6 +55,8 @@ const struct api_kind *op_kind(const char *kind)
             return api_kind_find(STR("v1"), str_z(kind));
     if (strcmp(kind, "PodGroup") == 0)
         return api_kind_find(STR("scheduling.k8s.io/v1beta1"), str_z(kind));
+    if (strcmp(kind, "PriorityClass") == 0)
+        return api_kind_find(STR("scheduling.k8s.io/v1"), str_z(kind));
     return api_kind_find(STR("resource.k8s.io/v1"), str_z(kind));
 }
 
@@ -117,6 +119,19 @@ static void make_class(struct sim *s, const char *name, bool extended)
     sbuf_addf(&b, ",'spec':{'selectors':[{'cel':{'expression':'device.driver == `%s`'}}]%s}}", name,
               extended ? ",'extendedResourceName':'gpu.d/card'" : "");
     op_create(s, "DeviceClass", "", name, &b);
+}
+
+// Pods without a class have priority 0.
+static void make_priorities(struct sim *s)
+{
+    static const char *const names[] = {"middle", SIM_HIGHEST};
+    for (unsigned i = 0; i < array_len(names); i++) {
+        cleanup_sbuf struct sbuf b = {0};
+        sbuf_addz(&b, "{");
+        op_metadata(&b, "", names[i]);
+        sbuf_addf(&b, ",'value':%u}", 10 * (i + 1));
+        op_create(s, "PriorityClass", "", names[i], &b);
+    }
 }
 
 static const char *const classes[] = {"gpu.d", "part.d", "net.d", "fabric.d"};
@@ -402,18 +417,24 @@ static void make_pod(struct sim *s, const char *space)
     op_metadata(&b, space, name);
     sbuf_addf(&b, ",'spec':{'schedulerName':'%s','terminationGracePeriodSeconds':1",
               sim_draw(s, 2) ? "dray" : "other");
+    uint64_t priority = s->priorities ? sim_draw(s, 4) : 0;
+    if (priority > 1)
+        sbuf_addf(&b, ",'priorityClassName':'%s'", priority == 2 ? "middle" : SIM_HIGHEST);
+    if (priority && sim_draw(s, 8) == 0)
+        sbuf_addz(&b, ",'preemptionPolicy':'Never'");
     if (sim_draw(s, 5) == 0)
         sbuf_addf(&b, ",'nodeSelector':{'zone':'%s'}", sim_draw(s, 2) ? "a" : "b");
     if (sim_draw(s, 12) == 0)
         sbuf_addz(&b, ",'schedulingGates':[{'name':'wait'}]");
     sbuf_addz(&b, ",'containers':[{'name':'c','image':'i','resources':{'requests':{");
-    sbuf_addf(&b, "'cpu':'%u'", 1 + (unsigned)sim_draw(s, 3));
+    sbuf_addf(&b, "'cpu':'%u'", (s->priorities ? 3 : 1) + (unsigned)sim_draw(s, 3));
     if (sim_draw(s, 6) == 0) {
         unsigned cards = 1 + (unsigned)sim_draw(s, 2);
         sbuf_addf(&b, ",'gpu.d/card':'%u'},'limits':{'gpu.d/card':'%u'", cards, cards);
     }
     sbuf_addz(&b, "}}}]");
-    pod_claims(s, &b);
+    if (!s->priorities || sim_draw(s, 3) == 0) // devices are no reason to preempt
+        pod_claims(s, &b);
     sbuf_addz(&b, "}}");
     op_create(s, "Pod", space, name, &b);
 }
@@ -615,6 +636,8 @@ void sim_furnish(struct sim *s)
             make_space(s, spaces[i]);
     for (size_t i = 0; i < array_len(classes); i++)
         make_class(s, classes[i], i == 0);
+    if (s->priorities)
+        make_priorities(s);
     for (uint64_t i = 0; i + 1 < NODES; i++)
         add_node(s, i);
     make_pool(s, "fabric.d", "fabric");

@@ -233,6 +233,10 @@ static void check_pending(struct content *c, const struct alloc_cluster *cluster
 {
     struct claims open = {0};
     struct claims held = {0};
+    if (pod->status.nominated_node_name.n)
+        sim_break(c->s, "pod %.*s/%.*s is nominated to %.*s and no pod is ending there",
+                  STR_ARG(pod->metadata.namespace), STR_ARG(pod->metadata.name),
+                  STR_ARG(pod->status.nominated_node_name));
     if (pod->spec.scheduling_gates.n == 0) {
         check_told(c, pod);
         bool all = !groups_must_wait(c, pod) && content_gather(c, pod, &open, &held);

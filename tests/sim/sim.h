@@ -43,6 +43,8 @@ struct seen_gang {
 #define PARTS     4
 #define LOG_LINES 60
 
+#define SIM_HIGHEST "highest" // class of priority
+
 struct sim {
     uint64_t seed;
     struct rng_seeded rng; // what happens
@@ -60,10 +62,11 @@ struct sim {
     int64_t server_back_ns;
     struct part parts[PARTS];
     bool two_schedulers;
-    bool same_pods; // two schedulers that both serve all pods
-    bool groups;    // PodGroups are among what happens
-    bool losses;    // and they are hit at the worst moment
-    bool calm;      // faults are over, and what was on its way has arrived
+    bool same_pods;  // two schedulers that both serve all pods
+    bool groups;     // PodGroups are among what happens
+    bool priorities; // pods have some, and preempt each other
+    bool losses;     // and they are hit at the worst moment
+    bool calm;       // faults are over, and what was on its way has arrived
     bool ctl_crashed;
     size_t next_pod;
     struct seen_gangs VEC(struct seen_gang) gangs;

@@ -381,6 +381,40 @@ static void a_restart_loses_nothing(void **state)
     kit_end(&k);
 }
 
+static int refuse_writes(struct world *w, const char *verb, const struct api_kind *kind,
+                         struct str name)
+{
+    (void)name;
+    if (w->refusals <= 0 || !str_eqz(kind->kind, "Pod") || strcmp(verb, "bind") == 0)
+        return 0;
+    w->refusals--;
+    return -ERR_INTERNAL;
+}
+
+// A victim that waits for its devices goes back to the queue; it is not deleted.
+static void a_pod_on_its_way_is_turned_back(void **state)
+{
+    (void)state;
+    struct kit k;
+    start(&k);
+    world_put(&k.w, "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceSlice','metadata':{'name':"
+                    "'s'},'spec':{'driver':'drv','nodeName':'n','pool':{'name':'n','generation':1,"
+                    "'resourceSliceCount':1},'devices':[{'name':'gpu-0','bindsToNode':true,"
+                    "'bindingConditions':['ready'],'bindingFailureConditions':['bad']}]}}");
+    kit_claim(&k, "c", 1);
+    kit_pod(&k, "low",
+            "'priority':1,'resourceClaims':[{'name':'g','resourceClaimName':'c'}]," ASKS("3"));
+    world_run(&k.w, 100);
+    assert_non_null(world_claim(&k.w, "ns/c")->status.allocation);
+    assert_int_equal(world_node_of(&k.w, "ns/low").n, 0);
+    pending(&k, "p", 100, "3");
+    world_run(&k.w, 3000);
+    kit_on(&k, "ns/p", "n");
+    assert_true(exists(&k, "ns/low"));
+    assert_non_null(world_event(&k.w, "low", "Preempted"));
+    kit_end(&k);
+}
+
 // --- Ends of nominations -------------------------------------------------------------------------
 
 static void a_node_that_goes_ends_the_nomination(void **state)
@@ -408,17 +442,31 @@ static void a_preemptor_that_goes_frees_the_room(void **state)
     kit_end(&k);
 }
 
-// --- Failures ------------------------------------------------------------------------------------
-
-static int refuse_writes(struct world *w, const char *verb, const struct api_kind *kind,
-                         struct str name)
+// A pod that cannot be tried keeps no room from others.
+static void a_gate_ends_the_nomination(void **state)
 {
-    (void)name;
-    if (w->refusals <= 0 || !str_eqz(kind->kind, "Pod") || strcmp(verb, "bind") == 0)
-        return 0;
-    w->refusals--;
-    return -ERR_INTERNAL;
+    (void)state;
+    struct kit k;
+    start(&k);
+    kit_gpus(&k, "n", 1);
+    kit_claim(&k, "c", 1);
+    running(&k, "low", 1, "3", SLOW);
+    kit_pod(&k, "p",
+            "'priority':100,'resourceClaims':[{'name':'g','resourceClaimName':'c'}]," ASKS("3"));
+    world_run(&k.w, 3000);
+    assert_str(nominated(&k, "ns/p"), "n");
+    world_delete(&k.w, "ResourceClaim", "ns/c");
+    pending(&k, "next", 1, "3");
+    k.w.refuse = refuse_writes;
+    k.w.refusals = 2; // it is written again
+    finish(&k, "ns/low");
+    world_run(&k.w, 30000);
+    kit_on(&k, "ns/next", "n");
+    assert_int_equal(nominated(&k, "ns/p").n, 0);
+    kit_end(&k);
 }
+
+// --- Failures ------------------------------------------------------------------------------------
 
 // Whichever write fails, the pod gets its node in the end and no other pod goes for it.
 static void failed_writes_are_repeated(void **state)
@@ -485,5 +533,6 @@ RUN_TESTS(TEST_CASE(the_less_important_pod_goes), TEST_CASE(a_free_node_costs_no
           TEST_CASE(lower_pods_are_not_bound_into_promised_room),
           TEST_CASE(a_higher_pod_ends_the_nomination), TEST_CASE(a_restart_loses_nothing),
           TEST_CASE(a_node_that_goes_ends_the_nomination),
-          TEST_CASE(a_preemptor_that_goes_frees_the_room), TEST_CASE(failed_writes_are_repeated),
-          TEST_CASE(many_preemptors_settle))
+          TEST_CASE(a_pod_on_its_way_is_turned_back),
+          TEST_CASE(a_preemptor_that_goes_frees_the_room), TEST_CASE(a_gate_ends_the_nomination),
+          TEST_CASE(failed_writes_are_repeated), TEST_CASE(many_preemptors_settle))

@@ -44,11 +44,15 @@ static void bind_undo_give_back(struct binding *b)
     struct sched *s = b->s;
     struct sched_pod *p = b->pod;
     p->binding = NULL;
+    p->on.evicted = false; // if it was sent back to make room, that is done
     if (p->assumed) {
+        struct sched_node *waited = list_empty(&p->node->nominated) ? NULL : p->node;
         p->assumed = false;
         cluster_lift(&s->cluster, p);
         needs_of_pod(&s->cluster, p, NULL); // without what devices take
         sched_wake(s, sched_room_whys(p));
+        if (waited)
+            preempt_room(s, waited);
     }
     if (p->state != POD_BINDING)
         return;

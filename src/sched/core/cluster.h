@@ -95,6 +95,7 @@ struct pod_nomination {
     struct list_node by_node;
     uint64_t revision; // of the pod's last write: older versions say nothing about the nomination
     bool writing;      // it is being stored
+    bool failed;       // its end could not be stored; it is written again
 };
 
 // What the condition of a pod reports (report.c).

@@ -360,6 +360,7 @@ void cycle_gate(struct attempt *a)
     p->report.gate = xstrndup(a->text.p ? a->text.p : "", a->text.n);
     queue_gate(&a->s->queue, p);
     report_gated(a->s, p);
+    preempt_clear(a->s, p); // it may wait for long; others can have the room
 }
 
 // Adds to the line what preemption has to say.

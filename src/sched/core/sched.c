@@ -246,6 +246,8 @@ void sched_enqueue(struct sched *s, struct sched_pod *p)
         queue_gate(&s->queue, p);
     if (p->report.gate && !s->standby && !p->api->spec.scheduling_gates.n)
         report_gated(s, p); // the server reports the pod's own gates
+    if (p->report.gate && sched_is_acting(s))
+        preempt_clear(s, p); // others can have the room
     if (p->report.gate)
         return;
     if (p->group && p->group->attempts) { // its group is backing off

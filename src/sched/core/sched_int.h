@@ -193,6 +193,7 @@ struct attempt {
         struct str only;                       // empty: any
         const struct sched_node *const *avoid; // nodes that are left out
         size_t avoid_len;
+        const struct pod_vec *going; // in a dry run: pods of the node that may go; NULL: none
     } nodes;
     struct spread *spreads;
     size_t spreads_len;

@@ -66,11 +66,34 @@ static const struct pod_port *port_like(const struct sched_pod *p, const struct 
     return ports_clash(first, other) ? first : ports_clash(same, other) ? same : NULL;
 }
 
-static const struct pod_port *port_of_pod(const struct sched_pod *p, const struct sched_pod *other)
+static bool filter_has_port(const struct sched_pod *p, const struct pod_port *port)
+{
+    for (size_t i = 0; i < p->ports_len; i++)
+        if (cluster_port_cmp(&p->ports[i], port) == 0)
+            return true;
+    return false;
+}
+
+// As in Kubernetes, a port that two pods of a node have is free when one of them goes.
+static bool filter_port_goes(const struct attempt *a, const struct sched_pod *other,
+                             const struct pod_port *port)
+{
+    const struct pod_vec *going = a->nodes.going;
+    if (!going || other->queue.priority < a->pod->queue.priority)
+        return false;
+    for (size_t i = 0; i < going->n; i++)
+        if (filter_has_port(going->p[i], port))
+            return true;
+    return false;
+}
+
+static const struct pod_port *filter_port_of_pod(const struct attempt *a,
+                                                 const struct sched_pod *other)
 {
     const struct pod_port *taken = NULL;
-    for (size_t k = 0; k < other->ports_len && !taken && other != p; k++)
-        taken = port_like(p, &other->ports[k]);
+    for (size_t k = 0; k < other->ports_len && !taken && other != a->pod; k++)
+        if (!filter_port_goes(a, other, &other->ports[k]))
+            taken = port_like(a->pod, &other->ports[k]);
     return taken;
 }
 
@@ -81,7 +104,7 @@ static const struct pod_port *taken_port(const struct attempt *a, const struct s
     if (!p->ports_len)
         return NULL;
     for (size_t i = 0; n->ports && i < n->pods.n && !taken; i++)
-        taken = port_of_pod(p, n->pods.p[i]);
+        taken = filter_port_of_pod(a, n->pods.p[i]);
     return taken;
 }
 

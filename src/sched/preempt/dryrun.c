@@ -96,7 +96,7 @@ static void dryrun_list_pods(struct attempt *a, const struct sched_node *n)
 static bool dryrun_fits(struct attempt *a, struct sched_node *n, bool devices, struct refusals *why)
 {
     struct preempt *q = &a->s->preempt;
-    q->units += 1 + a->spreads_len + (a->affinity ? 1 : 0) + a->volume.n;
+    q->units += 1 + 2 * (a->spreads_len + (a->affinity != NULL)) + a->volume.n;
     if (filter_node(a, n, why) != WHY_NONE)
         return false;
     if (!a->wants_len || !devices)
@@ -171,15 +171,17 @@ enum dryrun_result dryrun_node(struct attempt *a, struct sched_node *n, struct p
     struct preempt *q = &a->s->preempt;
     dryrun_list_pods(a, n);
     *ret = (struct preempt_candidate){.node = n};
-    q->units += q->order.n + q->lower.n;
+    q->units += q->order.n + q->lower.n * (1 + 2 * (a->spreads_len + (a->affinity != NULL)));
     if (!q->lower.n)
         return DRYRUN_NO_VICTIMS;
     q->dry_runs++;
     for (size_t i = 0; i < q->lower.n; i++)
         overlay_remove(a, q->lower.p[i]);
+    a->nodes.going = &q->lower;
     bool fits = dryrun_fits(a, n, true, why);
     if (fits)
         dryrun_choose(a, n, b, &ret->cost);
+    a->nodes.going = NULL;
     bool better = fits && ret->cost.pods && (!best || preempt_cost_cmp(&ret->cost, best) < 0);
     if (better)
         ret->victims = arena_array(a->arena, struct sched_pod *, ret->cost.pods);

@@ -184,7 +184,10 @@ static void evict_on_nominated(struct sched *s, void *arg, const struct client_a
     if (well) {
         nominate_displace(s, p);
     } else if (p) {
-        preempt_pod_changed(s, p);
+        if (answer->code == 0 && !p->node && !p->on.nominated.node)
+            nominate_write_end(s, p); // it was cleared while it was being stored
+        else
+            preempt_pod_changed(s, p);
         if (p->state == POD_WAITING)
             queue_retry(&s->queue, p);
     }
@@ -202,9 +205,10 @@ static void evict_on_nominated(struct sched *s, void *arg, const struct client_a
 static bool evict_cancel_binding(const struct preemption *e, struct sched_pod *victim)
 {
     struct binding *b = victim->binding;
-    if (!victim->assumed || !b || b->sent || !bind_is_waiting(b))
+    if (!victim->assumed || !b || b->sent || victim->group || !bind_is_waiting(b))
         return false;
     evict_record(e, victim->object, " (in kube-scheduler memory).");
+    victim->on.evicted = true; // until it is off the node
     bind_fail(b, "preempted by pod %.*s", STR_ARG(e->pod->meta->uid));
     bind_undo(b);
     return true;
@@ -224,6 +228,7 @@ void evict_start(struct attempt *a, const struct preempt_candidate *c)
     if (lower)
         sched_wake(s, sched_room_whys(p)); // what it waited for before is free
     p->on.nominated.writing = true;
+    p->on.nominated.failed = false;
     for (size_t i = 0; i < c->cost.pods; i++) {
         struct sched_pod *v = c->victims[i];
         if (v->on.evicted || v->api->metadata.deletion_timestamp.set)

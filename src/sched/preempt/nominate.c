@@ -49,17 +49,42 @@ void preempt_pod_changed(struct sched *s, struct sched_pod *p)
         nominate_end(s, p);
 }
 
-// A write that fails is repeated when the pod is tried again and still has the nomination.
 static void nominate_on_cleared(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct sched_pod *p = cluster_pod(&s->cluster, str_z(arg));
-    if (!p)
+    struct pod_nomination *n = p ? &p->on.nominated : NULL;
+    if (!n || !n->writing)
+        return; // another pod by now
+    if (answer->code < 0 && answer->code != -ERR_NOT_FOUND && answer->code != -ERR_CONFLICT) {
+        n->failed = true; // until it is stored the API's version does not count
+        if (!exec_timer_armed(&s->preempt.again_timer))
+            exec_timer_start(s->exec, &s->preempt.again_timer, CLOCK_NS_PER_SEC);
         return;
-    p->on.nominated.writing = false;
+    }
+    n->writing = false;
     if (answer->object && str_eq(answer->object->meta->uid, p->api->metadata.uid))
-        p->on.nominated.revision = answer->object->revision;
-    else
-        preempt_pod_changed(s, p);
+        n->revision = answer->object->revision;
+    preempt_pod_changed(s, p);
+}
+
+void nominate_write_end(struct sched *s, struct sched_pod *p)
+{
+    char *whose = xstrndup(p->key.p, p->key.n);
+    struct call *call = calls_begin(s, nominate_on_cleared, whose);
+    call->owned = whose;
+    p->on.nominated.writing = true;
+    p->on.nominated.failed = false;
+    nominate_write(s, p, (struct str){0}, call);
+}
+
+void nominate_write_again(void *arg)
+{
+    struct sched *s = arg;
+    map_foreach(&s->cluster.pods, i) {
+        struct sched_pod *p = *map_value(&s->cluster.pods, i);
+        if (p->on.nominated.failed)
+            nominate_write_end(s, p);
+    }
 }
 
 void preempt_clear(struct sched *s, struct sched_pod *p)
@@ -67,13 +92,8 @@ void preempt_clear(struct sched *s, struct sched_pod *p)
     bool stored =
         p->api->status.nominated_node_name.n > 0 && p->object->revision >= p->on.nominated.revision;
     nominate_end(s, p);
-    if (!stored || p->on.nominated.writing)
-        return;
-    p->on.nominated.writing = true;
-    char *whose = xstrndup(p->key.p, p->key.n);
-    struct call *call = calls_begin(s, nominate_on_cleared, whose);
-    call->owned = whose;
-    nominate_write(s, p, (struct str){0}, call);
+    if (stored && !p->on.nominated.writing)
+        nominate_write_end(s, p);
 }
 
 void nominate_displace(struct sched *s, const struct sched_pod *p)

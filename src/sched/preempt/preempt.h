@@ -5,6 +5,7 @@
 #ifndef SCHED_PREEMPT_PREEMPT_H
 #define SCHED_PREEMPT_PREEMPT_H
 
+#include "base/exec.h"
 #include "base/list.h"
 #include "client/informer.h"
 #include "sched/core/cluster.h"
@@ -18,13 +19,14 @@ enum preempt_listed { BUDGETS_UNKNOWN, BUDGETS_LISTED, BUDGETS_ABSENT, BUDGETS_F
 struct preempt {
     struct informer *budgets; // PodDisruptionBudgets; NULL: not watched
     enum preempt_listed listed;
-    bool missed;          // a pod could not preempt because they were not known
-    struct list running;  // preemptions whose writes are under way
-    uint64_t units;       // work of dry runs in this turn of the loop
-    uint32_t rotate;      // where the next search begins
-    struct pod_vec lower; // scratch of a dry run: pods that may go
-    struct pod_vec order; // … and all pods of the node, in their order
-    uint64_t dry_runs;    // on nodes
+    bool missed;                   // a pod could not preempt because they were not known
+    struct exec_timer again_timer; // writes that failed
+    struct list running;           // preemptions whose writes are under way
+    uint64_t units;                // work of dry runs in this turn of the loop
+    uint32_t rotate;               // where the next search begins
+    struct pod_vec lower;          // scratch of a dry run: pods that may go
+    struct pod_vec order;          // … and all pods of the node, in their order
+    uint64_t dry_runs;             // on nodes
 };
 
 enum preempt_outcome {

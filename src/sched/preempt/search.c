@@ -9,17 +9,17 @@
 #include "base/banned.h"
 
 // Work of a turn, in units of dryrun.c: some ten milliseconds.
-#define UNITS_TURN 30000
+#define UNITS_TURN 20000
 
 // kube-scheduler's defaults: so many candidates are compared.
 #define CANDIDATES_LEAST   100
 #define CANDIDATES_PERCENT 10
 
-// A search that goes on in a later turn. The best node is looked at again in the end, since
-// everything may have changed.
 // A turn looks at so many nodes at least, however many the cluster has: the search goes on.
 #define NODES_TURN_LEAST 16
 
+// A search that goes on in a later turn. The best node is looked at again in the end, since
+// everything may have changed.
 struct preempt_search {
     uint32_t begin, visited; // nodes by index
     uint32_t found, sound;   // candidates; those that violate no budget
@@ -68,10 +68,15 @@ static bool search_is_potential(struct attempt *a, struct sched_node *n, struct 
 
 // --- Nodes ---------------------------------------------------------------------------------------
 
+static size_t search_candidates_most(const struct sched *s)
+{
+    size_t most = s->cluster.nodes_known * CANDIDATES_PERCENT / 100;
+    return most > CANDIDATES_LEAST ? most : CANDIDATES_LEAST;
+}
+
 static bool search_is_complete(const struct attempt *a, const struct preempt_search *q)
 {
-    size_t most = a->s->cluster.nodes_known * CANDIDATES_PERCENT / 100;
-    most = most > CANDIDATES_LEAST ? most : CANDIDATES_LEAST;
+    size_t most = search_candidates_most(a->s);
     return q->visited >= a->s->cluster.order.n || (q->sound && q->found >= most);
 }
 
@@ -125,17 +130,12 @@ static struct preempt_search *search_begin(struct attempt *a)
     struct preempt_search *q = a->pod->queue.search;
     if (!q) {
         q = xcalloc(1, sizeof(*q));
-        q->begin = a->s->preempt.rotate;
+        q->begin = a->s->preempt.rotate % (uint32_t)(a->s->cluster.order.n + 1);
+        // Searches that take turns do not all find the same node.
+        a->s->preempt.rotate += (uint32_t)search_candidates_most(a->s);
         a->pod->queue.search = q;
     }
     return q;
-}
-
-static void search_end(struct attempt *a)
-{
-    struct preempt_search *q = a->pod->queue.search;
-    a->s->preempt.rotate = q->begin + q->visited;
-    free(take_ptr(a->pod->queue.search));
 }
 
 // Gives the pod another turn, which is the same attempt.
@@ -159,7 +159,7 @@ static enum preempt_outcome search_find_best(struct attempt *a, struct preempt_c
     if (q->found && !best->victims)
         search_check_best(a, q, &budgets, best);
     bool stale = q->found && !best->victims;
-    search_end(a);
+    free(take_ptr(a->pod->queue.search));
     return stale ? search_postpone(a) : best->victims ? PREEMPT_NOMINATED : PREEMPT_NO_HELP;
 }
 
@@ -198,6 +198,15 @@ static bool search_is_eligible(struct attempt *a, struct sbuf *note, enum preemp
     return false;
 }
 
+// An attempt that ends here has asked every node, has counted pods if it has terms, and has been
+// explained. That leaves less for other attempts of the turn, not for its own search.
+static void search_charge_attempt(const struct attempt *a)
+{
+    bool counted = a->spreads_len || a->affinity;
+    a->s->preempt.units += a->s->cluster.nodes_known;
+    a->s->preempt.units += counted ? map_len(&a->s->cluster.pods) / 4 : 0;
+}
+
 enum preempt_outcome preempt_run(struct attempt *a, struct sbuf *note)
 {
     struct sched *s = a->s;
@@ -205,12 +214,13 @@ enum preempt_outcome preempt_run(struct attempt *a, struct sbuf *note)
     enum preempt_outcome outcome;
     if (s->config.preemption == SCHED_PREEMPTION_OFF)
         return PREEMPT_NO_HELP;
-    // An attempt that ends here has asked every node, and has been explained.
-    s->preempt.units += s->cluster.nodes_known;
-    if (!search_is_eligible(a, note, &outcome))
+    if (!search_is_eligible(a, note, &outcome)) {
+        search_charge_attempt(a);
         return outcome;
+    }
     int64_t began_ns = exec_now_ns(s->exec);
     outcome = search_find_best(a, &best);
+    search_charge_attempt(a);
     if (outcome == PREEMPT_POSTPONED)
         return outcome;
     meter_preempt(s, began_ns, outcome == PREEMPT_NOMINATED ? best.cost.pods : 0,
@@ -252,6 +262,7 @@ bool preempt_turn_over(const struct sched *s)
 void preempt_init(struct sched *s)
 {
     list_init(&s->preempt.running);
+    s->preempt.again_timer = (struct exec_timer){.fn = nominate_write_again, .arg = s};
 }
 
 void preempt_start(struct sched *s)
@@ -262,6 +273,7 @@ void preempt_start(struct sched *s)
 
 void preempt_done(struct sched *s)
 {
+    exec_timer_stop(s->exec, &s->preempt.again_timer);
     evict_drop_all(s);
     informer_free(s->preempt.budgets);
     vec_done(&s->preempt.lower);
