@@ -85,8 +85,8 @@ void nominate_write(struct sched *s, const struct sched_pod *p, struct str node,
 // nominate_write_end stores that a pod waits for no node any more, until that succeeds.
 void nominate_write_end(struct sched *s, struct sched_pod *p);
 
-// nominate_write_again repeats writes that failed.
-void nominate_write_again(void *sched);
+// nominate_write_again repeats writes that failed; arg is the scheduler.
+void nominate_write_again(void *arg);
 
 // nominate_displace ends the nominations to a node of pods with a lower priority than p.
 void nominate_displace(struct sched *s, const struct sched_pod *p);
