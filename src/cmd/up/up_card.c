@@ -100,7 +100,7 @@ static void up_card_report_others(struct up *u)
     if (u->others.nodes)
         (void)fprintf(stderr,
                       "dray up: %s has %zu simulated node%s of %s from an earlier start, whose "
-                      "pods nobody runs now; start with --sim %s, remove them with '%s delete "
+                      "pods do not run now; start with --sim %s, remove them with '%s delete "
                       "nodes -l \"dray.dev/profile in (%s)\"', or use another --data-dir\n",
                       server_flags.data_dir, u->others.nodes, u->others.nodes == 1 ? "" : "s",
                       names.p, names.p, common_program(), names.p);
